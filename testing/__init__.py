@@ -1,1 +1,1 @@
-"""Shared code of tests and benchmarks."""
+"""Code that tests and benchmarks share."""

@@ -1,4 +1,4 @@
-"""Builds logs of runs from a few numbers."""
+"""Builds logs of runs from a few numbers, for tests."""
 
 import json
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ IDENTITY = {
 
 
 def line(milliseconds: int, key: str, value: Any = None, **metadata: Any) -> str:
-    """Return a record whose time is `milliseconds` after START_MS."""
+    """Return a log record whose time is `milliseconds` after START_MS."""
     record = {
         "namespace": "",
         "time_ms": START_MS + milliseconds,
@@ -103,9 +103,9 @@ def demo_log(
     evaluation_seconds: float = 0.25,
     **suite_run: Any,
 ) -> list[str]:
-    """Return the lines of a run under clock v0.5 with an evaluation per epoch.
+    """Return the log lines of a run under clock v0.5 with one evaluation per epoch.
 
-    If `status` is None, it is success if a quality reaches the target 0.635.
+    If `status` is None, the status is success if a quality reaches the target 0.635.
     """
     lines = [line(start - 5, "submission_benchmark", "ncf")]
     lines += [line(start - 5, f"submission_{key}", value) for key, value in IDENTITY.items()]
@@ -158,7 +158,7 @@ def demo_log(
 
 
 def write(path: Path, lines: Sequence[str] | bytes) -> Path:
-    """Write lines (text) or bytes to a file and create its folder."""
+    """Write lines (strings) or bytes to a file, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(lines if isinstance(lines, bytes) else ("\n".join(lines) + "\n").encode())
     return path
@@ -189,9 +189,9 @@ def foreign(
     benchmark: str = "resnet",
     **more: Any,
 ) -> Path:
-    """Write a log of another program with two epochs.
+    """Write a foreign log with two epochs.
 
-    `more` has keys in addition to the required keys.
+    `more` contains keys in addition to the required keys.
     """
     events: dict[str, Any] = {"submission_benchmark": benchmark, "submission_platform": platform}
     events |= {"submission_org": "Somebody", "global_batch_size": 256, **more, "run_start": None}

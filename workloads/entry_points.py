@@ -1,6 +1,6 @@
-"""Finds the entry points of installed distributions, by group and name.
+"""Find the entry points of installed distributions by group and name.
 
-Their modules are not imported.
+The modules of the entry points are not imported.
 """
 
 from __future__ import annotations
@@ -32,19 +32,22 @@ def points(group: str) -> dict[str, EntryPoint]:
 
 
 def _owner(point: EntryPoint) -> str:
-    """Return the distribution that defines an entry point."""
+    """Return the name of the distribution that defines an entry point."""
     return str(point.dist.name) if point.dist is not None else point.value
 
 
 def kind_of(group: str) -> str:
-    """Return the kind of object in a group of entry points.
+    """Return what the entry points of a group define.
 
-    Example: `workload` for `suite.workloads`.
+    For example, the group `suite.workloads` gives `workload`.
     """
     return _KINDS.get(group) or group.removeprefix("suite.").removesuffix("s")
 
 
 def refresh() -> None:
-    """Discard the cached entry points, after the Python path has changed."""
+    """Discard the cached entry points.
+
+    Call this function after the Python path has changed.
+    """
     importlib.invalidate_caches()
     points.cache_clear()

@@ -1,8 +1,8 @@
-"""Read files from external sources without waiting and with a limit on memory.
+"""Read files from external sources without blocking and with a memory limit.
 
 A log, a settings file, or a data set may be a pipe, a device, or a file of any size. `suite` and
-`workloads` therefore read every file with these functions, except files of the package and files
-that the same process wrote (a test contains the list of exceptions). This module uses only the
+`workloads` therefore read all external files with these functions. The exceptions are files of the
+package and files that the same process wrote, and a test lists them. This module imports only the
 standard library, because agents import it.
 """
 
@@ -17,14 +17,15 @@ import unicodedata
 from typing import Any, BinaryIO
 
 RECORD_BYTES = 64 << 20
-"""Highest size of a file that is read as a whole.
+"""Maximum size in bytes of a file that is read as a whole.
 
-Examples: run.json, status.json, settings, rules, lists of files.
+Examples are run.json, status.json, settings, rules, and lists of files.
 """
 _BLOCK_BYTES = 1 << 20
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16: its mark begins with the mark of UTF-16-LE
+    # comes before UTF-16, because its mark begins with the UTF-16-LE mark
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -34,7 +35,8 @@ _BYTE_ORDER_MARKS = (
 def open_regular(path: str | os.PathLike[str]) -> int:
     """Open a regular file for reading and return its descriptor.
 
-    Opening a pipe does not wait for a writer. Raises OSError if the path is not a regular file.
+    The function raises OSError if the path is not a regular file. It never blocks, even if the path
+    is a pipe without a writer.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISREG(os.fstat(file).st_mode):
@@ -44,18 +46,22 @@ def open_regular(path: str | os.PathLike[str]) -> int:
 
 
 def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file as a binary stream. Raises OSError like `open_regular`."""
+    """Open a regular file as a binary stream.
+
+    Raises the same OSError as `open_regular`.
+    """
     return open(open_regular(path), "rb")
 
 
 def read_bytes(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> bytes:
     """Return all bytes of a regular file.
 
-    Raises OSError like `open_regular`, or if the file has more bytes than the limit.
+    Raises OSError if the path is not a regular file, or if the file has more than `limit_bytes`
+    bytes.
     """
     data = bytearray()
     with open_stream(path) as file:
-        # The size of files in /proc is 0. They return at most one block per read.
+        # Files in /proc have size 0 and return at most one block per read.
         size = os.fstat(file.fileno()).st_size
         while max(size, len(data)) <= limit_bytes and (block := file.read(_BLOCK_BYTES)):
             data += block
@@ -65,9 +71,9 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) ->
 
 
 def detect_encoding(head: bytes) -> tuple[str, int]:
-    """Return the encoding of a text that begins with `head`, and the size of its byte order mark.
+    """Return the encoding of a text file and the size of its byte order mark.
 
-    Text without a byte order mark is UTF-8.
+    `head` contains the first bytes of the file. Text without a byte order mark is UTF-8.
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
@@ -78,18 +84,18 @@ def detect_encoding(head: bytes) -> tuple[str, int]:
 def read_text(
     path: str | os.PathLike[str], errors: str = "strict", limit_bytes: int = RECORD_BYTES
 ) -> str:
-    """Return the text of a file without its byte order mark. All kinds of line ends become "\\n".
+    r"""Return the text of a file without its byte order mark.
 
-    The text is UTF-8, unless it begins with a byte order mark of UTF-16 or UTF-32. A mark after the
-    start of the file is text.
+    All line ends become "\n". The encoding is UTF-8, unless the file begins with a byte order mark
+    of UTF-16 or UTF-32. A byte order mark after the start of the file remains in the text.
 
     Args:
         path: Path of the file.
-        errors: As in `bytes.decode`.
-        limit_bytes: Largest size of the file.
+        errors: Error handling as in `bytes.decode`.
+        limit_bytes: Maximum size of the file in bytes.
 
     Raises:
-        OSError: As `read_bytes`.
+        OSError: The file cannot be read, is not a regular file, or is too large.
         ValueError: The bytes are not valid in this encoding.
     """
     text, _ = decode_text(read_bytes(path, limit_bytes), path, errors)
@@ -117,12 +123,12 @@ def decode_text(
 
 
 def printable(text: str) -> str:
-    """Replace control and formatting characters by spaces.
+    """Replace control and formatting characters with spaces.
 
-    Text from a file is then safe to print. Control characters include escapes, which a terminal
-    executes. Formatting characters, such as U+202E, can change the order of a line. Surrogates
-    stay: they represent bytes of a path that are not UTF-8, and are printed as Python escape
-    sequences.
+    Text from a file is then safe to print. Control characters include escape sequences, which a
+    terminal executes. Formatting characters, such as U+202E, can change the order of a line.
+    Surrogates are kept. A surrogate represents a byte of a path that is not UTF-8 and is printed as
+    a Python escape sequence.
     """
     if text.isprintable():
         return text
@@ -142,16 +148,16 @@ def not_in_encoding(path: str | os.PathLike[str], encoding: str) -> str:
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> Any:
-    """Return the value in a JSON file.
+    """Return the parsed content of a JSON file.
 
-    Raises OSError like `read_bytes`, and ValueError if the content is not JSON or is nested too
-    deeply.
+    Raises the same OSError as `read_bytes`. Raises ValueError if the content is not JSON or is
+    nested too deeply.
     """
     try:
         return json.loads(read_bytes(path, limit_bytes))
     except json.JSONDecodeError:
         raise
-    # Causes: not UTF-8, a number of thousands of digits, or deeply nested lists.
+    # Possible causes are invalid UTF-8, a number with thousands of digits, or deeply nested lists.
     except (ValueError, RecursionError) as error:
         why = "JSON nested too deeply" if isinstance(error, RecursionError) else str(error)[:80]
         raise ValueError(f"{os.fspath(path)}: {why}") from None

@@ -1,6 +1,6 @@
-"""Checks a workload with its settings and data set.
+"""Checks that a workload's settings suit its data set before a run.
 
-It finds incomplete plugins, runs that cannot converge, and undefined lengths.
+The checks find incomplete plugins, runs that cannot converge, and run lengths that are undefined.
 """
 
 from __future__ import annotations
@@ -8,17 +8,15 @@ from __future__ import annotations
 from workloads.api import Workload
 
 STEPS_PER_EPOCH = 10
-"""Steps per epoch with the batch size that a refusal proposes."""
+"""Steps per epoch that result from the batch size that an error message proposes."""
 
 
 def check_workload(workload: Workload) -> None:
-    """Check that a run can reach its first evaluation, and that it suits its data set.
-
-    The batch size and the length must suit the data set.
+    """Check that a run can reach its first evaluation with these settings and data.
 
     Raises:
-        ValueError: The run would fail, or a setting does not suit the data set. The message is a
-            single line.
+        ValueError: The run would fail, or its batch size or length does not suit the data set. The
+            message is a single line.
     """
     settings = workload.settings
     evaluates = (
@@ -36,8 +34,8 @@ def check_workload(workload: Workload) -> None:
 def _check_written(workload: Workload) -> None:
     """Raise ValueError if a workload with a target does not define its metrics.
 
-    The methods are `eval_batch_metrics` and `compute_metrics`. A plugin may leave them out, because
-    a workload without a target needs neither.
+    A workload with a target must define `eval_batch_metrics` and `compute_metrics`. A workload
+    without a target may omit both methods.
     """
     kind = type(workload)
     missing = [
@@ -55,9 +53,9 @@ def _check_written(workload: Workload) -> None:
 
 
 def _check_length(workload: Workload) -> None:
-    """Raise ValueError if the length is in samples, but the batch size is not.
+    """Raise ValueError if `stop` is in samples, but the batch size is in another unit.
 
-    The samples per step then vary.
+    With a batch size in tokens, for example, the number of samples per step varies.
     """
     stop, unit = workload.settings.stop, workload.batch_unit
     if stop.startswith("samples:") and unit != "samples":
@@ -99,8 +97,8 @@ def _check_batch(workload: Workload) -> None:
 def _check_first_evaluation(workload: Workload) -> None:
     """Raise ValueError if a run to its target would stop before its first evaluation.
 
-    An additional evaluation after the last epoch would not help, because the rules do not name it
-    (SSD under v0.7).
+    An additional evaluation after the last epoch would not help, because the rules of SSD under
+    v0.7 do not include such an evaluation.
     """
     settings = workload.settings
     max_epochs = int(settings.hyperparameters["max_epochs"])

@@ -1,9 +1,9 @@
-"""Checks for conditions that prevent a run or would distort its times.
+"""Checks for conditions that prevent a run or distort its measured times.
 
 Each finding is a line with a remedy.
 
-`preflight` runs the checks before every job, and `suite doctor` runs them at any time. For a run on
-CPUs, the checks start no framework and take 0.1 s.
+`preflight` runs the checks before every job, and `suite doctor` runs the checks on request. For a
+run on CPUs, the checks do not start a framework and take 0.1 s.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ if TYPE_CHECKING:
     from suite.plan.job import Job
 
 MINIMUM_DISK_MB = 200
-"""Free disk space in MB that a run needs to start, because a run whose log cannot be completed is
-lost.
+"""Free disk space in MB that a run needs to start. A run that fills the disk would lose its log.
 
-The environment variable SUITE_MINIMUM_DISK_MB overrides it.
+The environment variable SUITE_MINIMUM_DISK_MB overrides this default.
 """
 SCANT_DISK_BYTES = 10**9
-"""Free disk space below which a run starts with a warning."""
+"""Free disk space in bytes below which a run starts with a warning."""
 MEMORY_PER_PROCESS_BYTES = 1 << 30
-"""Memory of a worker process with only its framework and a small model."""
+"""Memory in bytes that a worker process needs for its framework and a small model."""
 BUSY_PERCENT = 25.0
-"""Load of the run's cores in percent, caused by unrelated processes, above which measured times are
-not reliable.
+"""CPU load in percent above which measured times are unreliable. Only unrelated processes on the
+run's cores are counted.
 """
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources that a run is going to use."""
+    """Resources that a run will use."""
 
     device: str
     """`cpu` or `cuda`."""
@@ -51,12 +50,12 @@ class Resources:
     processes: int
     """Number of worker processes."""
     cores: tuple[int, ...]
-    """CPU cores that the workers are pinned to, or that they may use."""
+    """CPU cores that the workers are pinned to, or may use if they are not pinned."""
     folder: Path
-    """Folder of the logs. It need not exist yet."""
+    """Folder for the logs. The folder may not exist yet."""
     framework: str
     environment: Environment | None = None
-    """Environment of the framework. None: it is not known, and it is not checked."""
+    """Environment of the framework. With None, the environment is not checked."""
 
 
 def required_resources(job: Job) -> Resources:
@@ -71,12 +70,12 @@ def required_resources(job: Job) -> Resources:
 
 
 def warnings_before(job: Job, on_agents: bool) -> list[str]:
-    """Return the warnings before a job, a line each.
+    """Return the warnings before a job, one line per warning.
 
     Args:
         job: The job that is about to start.
-        on_agents: The job runs on agents, each of which checks its machine. Only the folder of the
-            logs is checked here.
+        on_agents: True if the job runs on agents. Each agent checks its local machine, so only the
+            log folder is checked here.
 
     Raises:
         ValueError: The job cannot run.
@@ -85,7 +84,7 @@ def warnings_before(job: Job, on_agents: bool) -> list[str]:
 
 
 def preflight(need: Resources) -> list[str]:
-    """Return the warnings before a run, a line each.
+    """Return the warnings before a run, one line per warning.
 
     Raises:
         ValueError: The run is impossible. The message is a single line.
@@ -95,8 +94,6 @@ def preflight(need: Resources) -> list[str]:
 
 def preflight_of_logs(folder: Path) -> list[str]:
     """Return the warnings before a run that stores only its logs on this machine.
-
-    Each warning is a line.
 
     Raises:
         ValueError: The logs cannot be written. The message is a single line.
@@ -131,7 +128,7 @@ def examine(need: Resources) -> list[Finding]:
 
 
 def disk(folder: Path) -> Finding:
-    """Check the free disk space for the logs, and whether a file can be written to their folder."""
+    """Check the free disk space for the logs, and whether the log folder is writable."""
     minimum = _minimum_disk_mb()
     place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     try:
@@ -161,7 +158,7 @@ def _minimum_disk_mb() -> float:
 
 
 def memory(processes: int, allowed: Limits) -> Finding:
-    """Check whether the machine and the control group have enough memory for the workers."""
+    """Check whether the machine and the cgroup have enough memory for the workers."""
     available = available_bytes(allowed)
     text = f"{_gib(available)} available for {processes} worker process(es)"
     if available < processes * MEMORY_PER_PROCESS_BYTES:
@@ -174,7 +171,7 @@ def memory(processes: int, allowed: Limits) -> Finding:
 
 
 def load(cores: tuple[int, ...]) -> Finding:
-    """Check the load that unrelated processes put on the run's cores at this moment."""
+    """Check the current load that unrelated processes put on the run's cores."""
     percent = cpu_load.busy_percent(cores)
     if percent is None:
         return ok("load", "not reported by this kernel")
@@ -215,7 +212,7 @@ def governor() -> Finding:
 
 
 def confinement(need: Resources, allowed: Limits) -> Finding:
-    """Check for a container, and whether its CPU quota is enough for the run."""
+    """Check whether a container's CPU quota is sufficient for the run."""
     kind = container()
     text = f"in a container ({kind})" if kind else "no sign of a container"
     quota = allowed.cpu_quota_cores

@@ -1,6 +1,6 @@
 """Combines all errors that prevent a command from running here into a single error.
 
-The error contains the remedies and a demo command.
+The error message lists the remedies and a demo command.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from suite.machine import devices
 from suite.plan.job import Plan
 
 KEPT = ("workload", "framework", "plugins", "output", "environment")
-"""Keys of the command that its demo keeps, in addition to `environment.*`."""
+"""Overrides that the proposed demo command copies from the user's command, in addition to
+`environment.*`.
+"""
 
 
 def combine_errors(
     jobs: Sequence[Composed], plans: Sequence[Plan], here: bool = True
 ) -> ValueError:
-    """Return the error of a command that cannot run.
+    """Return the error for a command that cannot run.
 
-    Its message is a single line if there is a single finding. Otherwise the message is a numbered
-    list of all findings.
+    The message of the error is a single line if there is a single finding. Otherwise the message is
+    a numbered list of all findings.
 
     Args:
         jobs: Composed jobs of the command.
-        plans: Plans of the jobs. At least one of them has findings.
-        here: The command runs on this machine. A list of findings then ends with a demo command
-            that this machine can run.
+        plans: Plans of the jobs. At least one of the plans has findings.
+        here: True if the command runs on this machine. The list of findings then ends with a demo
+            command that this machine can run.
     """
     lines = list(dict.fromkeys(str(error) for plan in plans for error in plan.findings))
     if len(lines) < 2:
@@ -41,14 +43,14 @@ def combine_errors(
 
 
 def _demo(composed: Composed) -> str:
-    """Return the command of a demo on the devices of this machine.
+    """Return a demo command that fits the devices of this machine.
 
-    The demo has the same workload and framework. The data and the environment that it needs are not
-    checked.
+    The demo has the same workload and framework as the user's command. The function does not check
+    that the demo's data and environment are installed.
     """
     try:
         here = len(devices.gpus())
-    except ValueError:  # a GPU does not answer, and a finding reports it
+    except ValueError:  # A GPU does not respond. A separate finding reports the failed GPU.
         here = 0
     count = counts_up_to(min(composed.config.gpus, here or len(devices.cpu_cores())))[-1]
     kept = [word for word in composed.overrides if _is_kept(word.partition("=")[0])]

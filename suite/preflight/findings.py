@@ -1,4 +1,4 @@
-"""The result of a check, which `suite doctor` prints as a line."""
+"""The result of a preflight check, which `suite doctor` prints as a line."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of the check of a topic, with a remedy."""
+    """Result of a preflight check, with a remedy."""
 
     level: str
-    """`ok`, `warning` (a run starts, but its times may be wrong or it may fail), or `impossible`
-    (no run can succeed).
+    """`ok`, `warning` (the run starts, but may fail or have wrong times), or `impossible` (the run
+    cannot succeed).
     """
     topic: str
     text: str
     do: str = ""
-    """Remedy, as a sentence with a lower-case first letter. Empty if the level is `ok`."""
+    """Remedy as a sentence that begins with a lower-case letter. The remedy is empty if the
+    level is `ok`.
+    """
 
     @property
     def line(self) -> str:
-        """The finding as a line: `topic: text. Remedy`."""
+        """Return the finding as a line: `topic: text. Remedy`."""
         return (
             f"{self.topic}: {self.text}{f'. {self.do[0].upper()}{self.do[1:]}' if self.do else ''}"
         )

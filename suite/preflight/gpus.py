@@ -1,7 +1,7 @@
-"""Checks of the GPUs.
+"""Preflight checks of the GPUs.
 
-They cover the visible devices, processes that use them, and whether a framework's build supports
-them.
+The checks cover the visible devices, the processes that use the devices, and the GPU support of the
+framework's build.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from suite.machine.visible import UnusableGpuError
 from suite.preflight.findings import Finding, impossible, ok, warning
 
 BUILD_SECONDS = 120.0
-"""Longest time for importing the framework, in seconds.
+"""Timeout for importing the framework, in seconds.
 
 The first import from a slow disk takes a minute.
 """
 USED_BYTES = 1 << 30
-"""Used memory of a device in bytes, above which a process must be using it.
+"""Used device memory in bytes above which a process must be using the device.
 
-On an idle device, drivers use some hundred MB.
+Drivers use several hundred MB on an idle device.
 """
 
 
@@ -44,18 +44,19 @@ class BuildInfo:
 
     version: str
     build: Build | None
-    """None: the framework is built for CPUs only."""
+    """GPU build of the framework. None for a CPU-only build."""
     available: bool
     """Whether the framework itself detects a GPU."""
 
 
 def examine(count: int, framework: str, environment: Environment | None) -> list[Finding]:
-    """Return findings about the first `count` visible devices and about the framework's build.
+    """Return findings about the first `count` visible devices and the framework's build.
 
     Args:
         count: Number of GPUs that the run uses.
         framework: Name of the framework.
-        environment: Environment of the framework. The build is checked only if it is given.
+        environment: Environment of the framework. With None, the build of the framework is not
+            checked.
     """
     with devices.nvml() as nvml:
         if nvml is None:
@@ -113,7 +114,7 @@ def _present(count: int, driver_cuda: str | None) -> Finding:
 def _used(nvml: Any, index: int, handle: Any) -> list[Finding]:
     """Return findings about the processes and the used memory of a device.
 
-    Before a run, no process of the suite uses it.
+    Before a run, no process of the suite uses the device.
     """
     topic, do = (
         f"device {index}",
@@ -134,7 +135,7 @@ def _used(nvml: Any, index: int, handle: Any) -> list[Finding]:
 
 
 def _name(pid: int) -> str:
-    """Return the name of a process, or `a process` if it is not visible from here."""
+    """Return the name of a process, or `a process` if the process is not visible here."""
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid).name()
     return "a process"
@@ -145,8 +146,8 @@ def _fits(
 ) -> list[Finding]:
     """Return the finding about a framework's build.
 
-    The build is queried from the framework if the framework has a query. Otherwise it is read from
-    the lock of the environment.
+    The build comes from the framework's query command if the framework defines this command.
+    Otherwise the build comes from the lock file of the environment.
     """
     lock, kind = locks.framework_locks().get(environment.name), registry.load_framework(framework)
     if kind.build_info_script:
@@ -181,7 +182,7 @@ def _fits(
 
 @functools.cache
 def query_build(command: tuple[str, ...]) -> BuildInfo:
-    """Return the build of the framework that `command` starts.
+    """Return the build that a framework's query command prints.
 
     Raises:
         ValueError: The command fails, or its output is not valid.
@@ -203,15 +204,15 @@ def check_build(
     driver_cuda: str | None,
     instead: str = "",
 ) -> Finding:
-    """Return the finding about a build on these devices with this driver.
+    """Return the finding about a framework build on these devices with this driver.
 
     Args:
-        name: Framework and version, for the message.
+        name: Name and version of the framework, for the message.
         build_info: Build of the framework.
         capabilities: Compute capabilities of the devices, such as `9.0`.
-        driver_cuda: Highest CUDA version that the driver supports. None: it is unknown.
+        driver_cuda: Highest CUDA version that the driver supports. None if the version is unknown.
         instead: Remedy that selects an environment with a suitable build. Empty if no environment
-            has such a build.
+            has a suitable build.
     """
     if build_info.build is None:
         return impossible("build", f"{name} is a build for CPUs", instead or "set device=cpu")

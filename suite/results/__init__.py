@@ -1,4 +1,4 @@
-"""Reads training logs into one table and makes results of it.
+"""Reads training logs into a table of runs and combines the runs into results.
 
 Example: `from suite.results import table; runs = table("logs/")`.
 """

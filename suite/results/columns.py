@@ -1,9 +1,9 @@
-"""Runs and results: the fields of `Run` and `Result`, and how the record of a log becomes a run.
+"""Declares the columns of `Run` and `Result`, and converts a log's record to a `Run`.
 
-A column is declared here and nowhere else. Its field has a description, the function that computes
-it for a run, the function that combines the values of several runs, a heading, and whether reports
-show it (docs/dev/add_a_column.md). Times and counts have the unit in their name. None is an unknown
-value.
+Every column of the results is declared in this module. The field of a column has a description, the
+function that computes the value of a run, the function that combines the values of several runs, a
+heading, and a flag for reports (docs/dev/add_a_column.md). The names of times and counters include
+the unit. Unknown values are None.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from suite.results.text import clean
 from suite.results.time_parts import TimeParts
 from workloads.api import GradientAllReduceInfo, Json
 
-if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
+if TYPE_CHECKING:  # The import takes 0.5 s, and only commands that print tables need pandas.
     import pandas as pd
 
 OURS = "ours"
-"""`round` of this suite's own runs."""
+"""Value of the column `round` for runs of this suite."""
 TYPES = {
     "text": "object",
     "number": "float64",
@@ -53,7 +53,7 @@ TYPES = {
     "flag": "bool",
     "object": "object",
 }
-"""Kind of a column to its type in a DataFrame."""
+"""DataFrame dtype of each column kind."""
 _KINDS = {
     "str": "text",
     "float | None": "number",
@@ -61,21 +61,22 @@ _KINDS = {
     "int | None": "count",
     "bool": "flag",
 }
-"""Type of a field to the kind of its column.
+"""Column kind by the type annotation of the field.
 
-Columns of all remaining types have the kind `object`.
+Columns with other type annotations have the kind `object`.
 """
 Value = Callable[[RunRecord], Any]
-"""Function that computes a column of a run from its record."""
+"""Function that computes a column's value from the record of a run."""
 
 
 BUSY, QUIET = LabelKind.BUSY.value, "not busy"
 
 
 def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
-    """Return the label of runs on a busy machine, with the reasons of the run that lost most.
+    """Return the label of runs on a busy machine.
 
-    Returns None if no machine was busy.
+    The label lists the reasons of the run with the highest load from other processes. The function
+    returns None if no machine was busy.
     """
     busy = [condition for condition in conditions if condition is not None and condition.busy]
     if not busy:
@@ -94,9 +95,9 @@ def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
 
 
 def condition_text(conditions: Sequence[Condition | None]) -> str:
-    """Return the condition of the machine during runs: the text of `busy_label`, or `not busy`.
+    """Return the text of `busy_label`, or `not busy`.
 
-    Empty if no machine was busy and the condition of a run is unknown.
+    The text is empty if no machine was busy and the machine condition of a run is unknown.
     """
     label = busy_label(conditions)
     if label is not None:
@@ -121,12 +122,16 @@ def _entry(name: str, of: str = "logged") -> Value:
 
 
 def _blocks(name: str, *needed: str) -> Value:
-    """Return the sum of a figure over the blocks of a run that have all `needed` figures."""
+    """Return a function that sums `name` over the blocks that have all `needed` values."""
     return lambda log: total(where_all_known(log.throughput, *needed), name)
 
 
 def _step_ms(log: RunRecord) -> float | None:
-    """Return the mean time of a step: of steps that were timed one by one, else of whole blocks."""
+    """Return the mean step time in ms.
+
+    The mean is taken over individually timed steps if the log has such steps. Otherwise the mean is
+    the training time of all blocks divided by the number of steps.
+    """
     seconds = math.fsum(
         block.train_seconds or 0.0 for block in log.throughput if block.step is not None
     )
@@ -138,15 +143,15 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 
 def _recorded_telemetry(log: RunRecord) -> RecordedTelemetry:
-    """Return the telemetry of a run of this suite; empty for foreign runs."""
+    """Return the telemetry of a run of this suite, or empty telemetry for foreign runs."""
     whole = (
         log.settings.profile and not log.resumptions
-    )  # the telemetry of a resumed run covers its last part only
+    )  # The telemetry of a resumed run covers only the steps after the last resumption.
     return (_telemetry(log.path.parent) if whole else None) or RecordedTelemetry((), {})
 
 
 def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean) -> Value:
-    """Return a function that combines the values of a sensor with `of`."""
+    """Return a function that reduces the values of a sensor in a run with `of`."""
 
     def value(log: RunRecord) -> float | None:
         values = [
@@ -169,7 +174,7 @@ def _eval_loss(log: RunRecord) -> float | None:
 
 
 def _further_rates(log: RunRecord) -> dict[str, float]:
-    """Return the units per second of training by unit, over all blocks of a run."""
+    """Return the training throughput over all blocks of a run, per unit such as `tokens`."""
     sums: dict[str, list[float]] = {}
     for block in log.throughput:
         for unit, rate in block.rates.items():
@@ -191,17 +196,20 @@ def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
 
 
 def _block_time(name: str) -> Value:
-    """Return one of the block times of a log; unknown for a log that has none."""
+    """Return a function that reads a field of `BlockTimes`.
+
+    The value of the field is None if the log has no blocks.
+    """
     return lambda log: getattr(log.block_times, name, None)
 
 
 def _hyperparameters(log: RunRecord) -> dict[str, Any]:
-    """Return the logged hyperparameters except the seed and the settings that are columns."""
+    """Return the logged hyperparameters, except the seed and settings with own columns."""
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
 def _no_value(log: RunRecord) -> None:
-    """Return None: the column exists in published files only."""
+    """Return None, because only published files have a value for the column."""
 
 
 def _is_ours(log: RunRecord) -> bool:
@@ -213,14 +221,14 @@ def _round(log: RunRecord) -> str:
 
 
 def _folder(log: RunRecord) -> str:
-    """Return the folder of a foreign log; empty for a run of this suite."""
+    """Return the folder of a foreign log, or an empty string for a run of this suite."""
     return str(log_folder(log.path)) if log.has_log and not _is_ours(log) else ""
 
 
 def _is_one_submission(log: RunRecord) -> bool:
-    """Check whether all logs in the folder of a foreign log are one result.
+    """Check whether all logs in the folder of a foreign log belong to one result.
 
-    Their settings may differ.
+    Logs of one submitted result may have different settings.
     """
     if not _folder(log):
         return False
@@ -240,7 +248,10 @@ def _division(log: RunRecord) -> str:
 
 
 def _entry_value(name: str, unknown: Any) -> Value:
-    """Return a fact of the entry of a run; `unknown` for a run without an entry."""
+    """Return a function that reads a field of a run's entry.
+
+    For a run without an entry, the value is `unknown`.
+    """
     return lambda log: unknown if log.entry is None else getattr(log.entry, name)
 
 
@@ -250,27 +261,30 @@ def _entry_value(name: str, unknown: Any) -> Value:
 
 @dataclass(frozen=True)
 class Column:
-    """Definition of a column.
+    """Definition of a column of the results.
 
-    It has a description, the value for a run, and the way in which a result combines its runs.
+    The definition has a description, a function for the value of a run, and a function that
+    combines the values of several runs.
     """
 
     text: str
     value: Callable[..., Any] | None
-    """Computes the column: from a record (`Value`), or in a study from a result.
+    """Function that computes the column, from a record (`Value`) or, in a study, from a result.
 
-    None: only scores have the column.
+    None for columns that only scores have.
     """
     combine: Combine | None = None
-    """None: a result does not have the column, or its runs all have the same value."""
+    """Function that combines the values of several runs. None if results lack the column or all
+    runs of a result have equal values.
+    """
     shown: bool = True
-    """False: an object of the program, which files do not have."""
+    """False for columns that contain Python objects, which are not written to files."""
     kind: str = ""
-    """One of TYPES; empty: the kind that follows from the type of the field."""
+    """Key of TYPES. If empty, the type annotation of the field decides."""
     heading: str = ""
-    """Heading in tables and studies; empty: made from the name."""
+    """Heading in tables and studies. If empty, the heading is derived from the name."""
     reported: bool = False
-    """True: tables of `suite report` have the column."""
+    """True if the tables of `suite report` show the column."""
 
 
 def column(
@@ -284,9 +298,10 @@ def column(
 
     Args:
         text: Description for the documentation.
-        value: Computes the column for a run; the default is for columns of published files.
-        combine: Combines the values of several runs for their result.
-        unknown: Value if nothing is known.
+        value: Function that computes the column for a run. The default is for columns that only
+            published files have.
+        combine: Function that combines the values of several runs into the value of their result.
+        unknown: Default of the field, which represents an unknown value.
         more: Further fields of `Column`.
     """
     metadata = {"column": Column(text, value, combine, **more)}
@@ -303,7 +318,7 @@ _text, _mean, _first = (
 
 
 scored = partial(column, value=None)
-"""Declare a column that only results have, or that has a different meaning for results."""
+"""Declare a column that only results have, or whose meaning differs between results and runs."""
 
 
 def _summed(text: str, name: str, *needed: str) -> Any:
@@ -314,7 +329,7 @@ def _summed(text: str, name: str, *needed: str) -> Any:
 class Columns(RunSettings):
     """Columns that both runs and results have.
 
-    Two instances are equal if they are the same object.
+    Instances are compared by identity.
     """
 
     __eq__ = object.__eq__
@@ -322,7 +337,7 @@ class Columns(RunSettings):
 
     @property
     def key(self) -> str:
-        """Stable identifier, different for each row of one set of runs."""
+        """Return a stable identifier that is unique within one set of runs."""
         raise NotImplementedError
 
     run: str = _text("Path of the run, relative to the folder that the command reads", _log("name"))
@@ -528,7 +543,7 @@ class Columns(RunSettings):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run(Columns):
-    """A run: the columns of its record, a row of the table of runs."""
+    """Columns of a run, which form a row in the table of runs."""
 
     status: str = column(
         "`success`, or the status of a run that failed (docs/reference/run_folder.md)",
@@ -584,14 +599,17 @@ class Run(Columns):
 
     @property
     def key(self) -> str:
-        """Path of the log, or name, workload, start, and length of a run without a log."""
+        """Return the path of the log.
+
+        For a run without a log, return the name, workload, start, and length of the run.
+        """
         return self.path or f"{self.run}/{self.workload}/{self.start_ms}/{self.seconds}"
 
 
 def epochs_trained(run: Run) -> float | None:
     """Return the epochs that a run trained within its `seconds`.
 
-    They include epochs after the target was reached.
+    Epochs after the target was reached are included.
     """
     trained = run.record.epochs_trained if run.record is not None else None
     return run.epochs if trained is None or run.epochs is None else trained
@@ -599,7 +617,7 @@ def epochs_trained(run: Run) -> float | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result(Columns):
-    """Runs of one experiment and their score (suite.results.scores)."""
+    """Runs of an experiment and their combined score (suite.results.scores)."""
 
     runs_successful: int = scored("Number of successful runs", unknown=0, heading="runs")
     runs_failed: int = scored("Number of failed runs", unknown=0, heading="failed")
@@ -682,56 +700,56 @@ class Result(Columns):
         "`not busy`, or the reasons why the machine counts as busy", unknown=""
     )
     key: str = ""
-    """Digest of the experiment: stable between calls, and different for each result of one set of
-    runs.
+    """Digest of the experiment. The digest does not change between calls and is unique within
+    one set of runs.
     """
     all_reduces: tuple[AllReduceTime, ...] = ()
 
     @property
     def parts(self) -> TimeParts | None:
-        """The parts of `seconds`; None if the logs do not separate them."""
+        """Return the breakdown of `seconds`, or None if the logs do not separate the times."""
         values = [getattr(self, f"seconds_{name}") for name in TimeParts._fields]
         return None if None in values else TimeParts(*values)
 
     @property
     def device_count(self) -> int:
-        """`devices` of a result from `with_time` or `with_size`, where it is known."""
+        """Return `devices` of a result from `with_time` or `with_size`, which is never None."""
         assert self.devices is not None
         return self.devices
 
     @property
     def global_batch(self) -> int:
-        """`global_batch_size` of a result from `with_size`, where it is known."""
+        """Return `global_batch_size` of a result from `with_size`, which is never None."""
         assert self.global_batch_size is not None
         return self.global_batch_size
 
     @property
     def target_seconds(self) -> float:
-        """`seconds` of a result from `with_time`, where it is known."""
+        """Return `seconds` of a result from `with_time`, which is never None."""
         assert self.seconds is not None
         return self.seconds
 
     runs: tuple[Run, ...] = ()
-    """The successful runs, in order of start."""
+    """The successful runs, in order of start time."""
     attempts: tuple[Run, ...] = ()
-    """All runs, failed ones included."""
+    """All runs, including failed runs."""
 
 
 AnyResult = TypeVar("AnyResult", bound=Result)
 
 
 def with_size(results: Iterable[Result]) -> list[Result]:
-    """Return the results with known devices and batch."""
+    """Return the results whose number of devices and global batch size are recorded."""
     return [result for result in results if result.devices and result.global_batch_size]
 
 
 def with_time(results: Iterable[Result]) -> list[Result]:
-    """Return the results with a time to target on a known number of devices."""
+    """Return the results with a time to target and a recorded number of devices."""
     return [result for result in results if result.to_target and result.seconds and result.devices]
 
 
 def _columns() -> Iterator[tuple[str, Column]]:
-    """Yield the columns of a run: measured figures, then settings."""
+    """Yield the columns of a run: first the measured values, then the settings."""
     for item in sorted(fields(Run), key=lambda item: "column" not in item.metadata):
         column = item.metadata.get("column") or Column(
             f"Setting `{item.name}` (docs/reference/log_format.md: suite_run)", _setting(item)
@@ -740,12 +758,12 @@ def _columns() -> Iterator[tuple[str, Column]]:
 
 
 def declared_fields(kind: type[Columns]) -> list[Field[Any]]:
-    """Return the fields of a row that are not settings."""
+    """Return the fields of a class of columns that are not settings."""
     return [item for item in fields(kind) if "column" in item.metadata]
 
 
 def kind_of(item: Field[Any]) -> str:
-    """Return the kind of a field, a key of TYPES."""
+    """Return the column kind of a field, which is a key of TYPES."""
     column = item.metadata.get("column")
     return (column.kind if column is not None else "") or _KINDS.get(str(item.type), "object")
 
@@ -761,13 +779,13 @@ def _setting(item: Field[Any]) -> Value:
             return dict(sorted((log.targets if log.has_log else setting).items()))
         return (
             tuple(sorted(setting)) if name in ("labels", "deviations") else setting
-        )  # equal for equal labels
+        )  # Labels with equal values compare equal.
 
     return value
 
 
 COLUMNS: Mapping[str, Column] = dict(_columns())
-"""Columns of a run by name, in order."""
+"""Columns of a run by name, in the order of the table."""
 _OF_RESULTS: Mapping[str, Column] = {
     item.name: item.metadata["column"] for item in declared_fields(Result)
 }
@@ -786,12 +804,12 @@ HIDDEN = frozenset(
         *(name for name, column in {**COLUMNS, **_OF_RESULTS}.items() if not column.shown),
     )
 )
-"""Fields that hold objects of the program, which no table or file has."""
+"""Fields that contain Python objects and therefore are not written to tables or files."""
 REPORTED = tuple(name for name, column in _OF_RESULTS.items() if column.reported)
 HEADINGS: Mapping[str, str] = {
     name: column.heading for name, column in _OF_RESULTS.items() if column.heading
 }
-"""Headings that differ from the names."""
+"""Headings of columns whose heading differs from the name."""
 
 
 # --- the table
@@ -799,7 +817,7 @@ HEADINGS: Mapping[str, str] = {
 
 
 def run_of(log: RunRecord) -> Run:
-    """Return the columns of a record."""
+    """Convert the record of a log to a `Run`."""
     values: dict[str, Any] = {}
     for name, column in COLUMNS.items():
         if column.value is not None:
@@ -809,7 +827,7 @@ def run_of(log: RunRecord) -> Run:
 
 
 def run_of_log(log: RunRecord) -> Run:
-    """Return the columns of a log that was read alone, to compare the settings of logs."""
+    """Convert the record of a single log to a `Run`, to compare the settings of logs."""
     run = run_of(RunRecord(log.path, has_log=False, described_settings=log.settings, end=SUCCESS))
     return replace(
         run, targets=log.targets, hyperparameters=log.hyperparameters, division=log.division
@@ -817,7 +835,10 @@ def run_of_log(log: RunRecord) -> Run:
 
 
 def frame(rows: Iterable[Columns], kind: type[Columns] = Run) -> pd.DataFrame:
-    """Return rows as a table with the types of their fields, without the objects of the program."""
+    """Return runs or results as a DataFrame with the declared column types.
+
+    Columns that contain Python objects are omitted.
+    """
     import pandas as pd
 
     listed = list(rows)

@@ -1,4 +1,4 @@
-"""Combination of the figures of several runs. Unknown values are left out of every mean and sum."""
+"""Combines the values of several runs. Means and sums skip unknown values."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, TypeVar
 
 _Thing = TypeVar("_Thing")
 Combine = Callable[[Sequence[Any], str], Any]
-"""Function that computes a column of a result, from its runs and the name of the column."""
+"""Function that computes a column of a result. The arguments are the runs and the column name."""
 
 
 def where_all_known(rows: Iterable[_Thing], *names: str) -> list[_Thing]:
-    """Return the rows for which all of these values are known."""
+    """Return the rows in which all columns `names` have a value."""
     return [row for row in rows if all(getattr(row, name) is not None for name in names)]
 
 
 def non_null(rows: Iterable[Any], name: str) -> list[Any]:
-    """Return the known values of a column."""
+    """Return the values of a column that are not None."""
     return [getattr(row, name) for row in where_all_known(rows, name)]
 
 
 def grouped(
     things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]
 ) -> dict[Any, list[_Thing]]:
-    """Return the things of each kind, in the order of their first occurrence."""
+    """Group items by the result of `kind`, in the order of first occurrence."""
     by_kind: dict[Any, list[_Thing]] = {}
     for thing in things:
         by_kind.setdefault(kind(thing), []).append(thing)
@@ -33,13 +33,16 @@ def grouped(
 
 
 def mean(rows: Iterable[Any], name: str) -> float | None:
-    """Return the mean of the known values, if there are any."""
+    """Return the mean of the values that are not None, or None without values."""
     values = non_null(rows, name)
     return statistics.fmean(values) if values else None
 
 
 def total(rows: Iterable[Any], name: str) -> float | None:
-    """Return the sum of the known values, if there are any and the sum does not overflow."""
+    """Return the sum of the values that are not None.
+
+    The function returns None without values or if the sum overflows.
+    """
     values = non_null(rows, name)
     try:
         return math.fsum(values) if values else None
@@ -48,7 +51,7 @@ def total(rows: Iterable[Any], name: str) -> float | None:
 
 
 def over_steps(rows: Sequence[Any], name: str) -> float | None:
-    """Return the mean over the steps of all runs."""
+    """Return the mean weighted by the number of steps of each run."""
     weighted = [(getattr(row, name), row.steps or 1) for row in where_all_known(rows, name)]
     if not weighted:
         return None
@@ -58,17 +61,17 @@ def over_steps(rows: Sequence[Any], name: str) -> float | None:
 
 
 def largest(rows: Iterable[Any], name: str) -> float | None:
-    """Return the largest known value."""
+    """Return the largest value that is not None."""
     return max(non_null(rows, name), default=None)
 
 
 def first(rows: Iterable[Any], name: str) -> Any:
-    """Return the first known value."""
+    """Return the first value that is not None."""
     return next(iter(non_null(rows, name)), None)
 
 
 def common_value(rows: Iterable[Any], name: str) -> Any:
-    """Return the value that all rows have, or None if they differ."""
+    """Return the value that is equal in all rows, or None if the rows differ."""
     values = list(dict.fromkeys(getattr(row, name) for row in rows))
     return values[0] if len(values) == 1 else None
 
@@ -76,7 +79,7 @@ def common_value(rows: Iterable[Any], name: str) -> Any:
 def share_of(above: str, below: Sequence[str]) -> Combine:
     """Return a function that divides the sum of a column by the sum of several columns.
 
-    The function uses the runs that have all of these columns.
+    Only runs that have all of these columns are included.
     """
 
     def combined(rows: Sequence[Any], _: str) -> float | None:

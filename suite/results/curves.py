@@ -1,4 +1,4 @@
-"""Curves of runs: quality, loss, and throughput over time.
+"""Curves of quality, training loss, and throughput over the time of a run.
 
 The table has a row for each evaluation and metric of each run.
 """
@@ -16,7 +16,7 @@ from suite.results.table import read_runs
 if TYPE_CHECKING:
     import pandas as pd
 
-_TYPES = {  # types of the columns in a DataFrame
+_TYPES = {  # Types of the columns in a DataFrame.
     "run": "object",
     "step": "Int64",
     "epoch": "float64",
@@ -29,20 +29,20 @@ _TYPES = {  # types of the columns in a DataFrame
 
 
 def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
-    """Return the curves of the runs below `paths`, runs that failed or have not ended included.
+    """Return the curves of the runs below `paths`, including failed and unfinished runs.
 
-    Copies of logs are left out. Unknown values are missing. A block of training without an
-    evaluation has a row without a metric. In foreign logs this holds for every block, because these
-    logs do not contain which evaluation belongs to a block.
+    Copies of logs are omitted. Unknown values are missing in the DataFrame. A training block
+    without an evaluation has a row without a metric. Every training block of a foreign log has such
+    a row, because foreign logs do not state which evaluation belongs to a block.
 
     Args:
         paths: Logs, or folders that are searched for logs.
 
     Returns:
-        Columns: `run` (name below the folder), `step` (optimizer steps so far), `epoch` (epochs
-        trained so far), `seconds` since `run_start`, `metric` and its `value` in the unit of the
-        log, `training_loss` and `samples_per_second` of the block of training before the
-        evaluation.
+        A DataFrame with the columns `run` (name below the folder), `step` (optimizer steps so far),
+        `epoch` (epochs trained so far), `seconds` since `run_start`, `metric` and its `value` in
+        the unit of the log, `training_loss` and `samples_per_second` of the training block before
+        the evaluation.
 
     Raises:
         ValueError: A path contains no log.
@@ -51,7 +51,7 @@ def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
 
 
 def curves_of(runs: Iterable[Run]) -> pd.DataFrame:
-    """Return the curves of runs. The columns are those of `curves`."""
+    """Return the curves of runs as a table with the columns of `curves`."""
     import pandas as pd
 
     rows = []
@@ -66,7 +66,7 @@ def curves_of(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def _rows(log: RunRecord) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a run, without its name."""
+    """Yield the rows of a run without the column `run`."""
     for evaluation, block in paired(log):
         row: dict[str, Any] = {}
         if block is not None:
@@ -85,11 +85,11 @@ def _rows(log: RunRecord) -> Iterator[dict[str, Any]]:
 
 
 def paired(log: RunRecord) -> list[tuple[Evaluation | None, Throughput | None]]:
-    """Return the evaluations and blocks of training of a log, in order.
+    """Return pairs of evaluation and training block of a log, in order.
 
-    In logs of this suite a block is paired with the evaluation before it in the log, because the
-    suite writes a block after its evaluation. In foreign logs each evaluation and each block is
-    alone.
+    In logs of this suite, a block is paired with the evaluation before the block in the log,
+    because the suite writes a block after its evaluation. In foreign logs, evaluations and blocks
+    are not paired.
     """
     pairs: list[tuple[Evaluation | None, Throughput | None]] = []
     items: list[Evaluation | Throughput] = [*log.evaluations, *log.throughput]

@@ -1,6 +1,6 @@
-"""The table of a view: named columns and plain rows.
+"""Table of a report view, with named columns and rows of plain values.
 
-Only the writers of files convert it to a DataFrame.
+Only the code that writes files converts a table to a DataFrame.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the import takes half a second
+if TYPE_CHECKING:  # The import of pandas takes 0.5 s.
     import pandas as pd
 
 
 @dataclass(frozen=True)
 class DataTable:
-    """Rows of values, in order. Each row has a value for each column; None is an unknown value."""
+    """Table as a list of rows with named columns.
+
+    Each row has a value for each column, and None is an unknown value.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> DataTable:
-        """Build a table from mappings of column to value.
+        """Build a table from mappings of column name to value.
 
-        A column that a mapping lacks is unknown in its row.
+        Columns that a mapping lacks are None in the row of this mapping.
 
         Args:
-            rows: The rows. Their columns are in the order in which they first occur.
+            rows: The rows. The columns of the table are in the order of first occurrence.
             columns: Columns of a table without rows.
         """
         listed = [dict(row) for row in rows]
@@ -52,7 +55,7 @@ class DataTable:
         return name in self.columns
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Iterate over the rows as mappings of column to value."""
+        """Iterate over the rows as mappings of column name to value."""
         return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
 
     def values(self, name: str) -> list[Any]:
@@ -63,7 +66,7 @@ class DataTable:
     def only(self, names: Iterable[str]) -> DataTable:
         """Return the table with only these columns, in this order.
 
-        Names of missing columns are ignored.
+        Missing columns are ignored.
         """
         kept = [name for name in names if name in self.columns]
         indices = [self.columns.index(name) for name in kept]
@@ -72,13 +75,13 @@ class DataTable:
         )
 
     def without(self, *names: str) -> DataTable:
-        """Return the table without these columns. Names of missing columns are ignored."""
+        """Return the table without these columns. Missing columns are ignored."""
         return self.only(name for name in self.columns if name not in names)
 
     def without_empty(self, keep: Iterable[str] = ()) -> DataTable:
-        """Return the table without the columns that are unknown or empty in every row.
+        """Return the table without the columns that are None or empty in every row.
 
-        Columns in `keep` remain.
+        The columns in `keep` are never removed.
         """
         kept = {*keep}
         return self.only(
@@ -93,7 +96,7 @@ class DataTable:
         return DataTable(tuple(names.get(name, name) for name in self.columns), self.rows)
 
     def with_column(self, name: str, values: Sequence[Any]) -> DataTable:
-        """Return the table with a column replaced, or added at the end."""
+        """Return the table with a column replaced or appended."""
         lists = {column: self.values(column) for column in self.columns}
         lists[name] = list(values)
         return DataTable(tuple(lists), tuple(zip(*lists.values(), strict=True)))
@@ -103,7 +106,10 @@ class DataTable:
         return DataTable(self.columns, self.rows[:count])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table as a DataFrame. Integers with unknown values stay integers."""
+        """Return the table as a DataFrame.
+
+        Integer columns with missing values keep an integer dtype.
+        """
         import pandas as pd
 
         def dtype(values: Iterable[Any]) -> str:
@@ -117,9 +123,9 @@ class DataTable:
 
 
 def _normalized(values: list[Any]) -> list[Any]:
-    """Return the values of a column, with None for NaN.
+    """Return the values of a column, with NaN replaced by None.
 
-    All numbers are floats if any number is a float.
+    All numbers are converted to floats if any number is a float.
     """
     without_nan = [
         None if isinstance(value, float) and math.isnan(value) else value for value in values

@@ -1,4 +1,4 @@
-"""Finds runs of an experiment whose output folders differ by more than their spread."""
+"""Finds experiments whose run times differ between output folders beyond their range."""
 
 from __future__ import annotations
 
@@ -11,31 +11,35 @@ from suite.results.columns import OURS, Result, Run, epochs_trained
 from suite.results.combine import grouped
 
 NOTABLE_RATIO = 1.1
-"""Folders whose mean times differ by a smaller ratio do not disagree. Threshold of this suite."""
+"""Minimum ratio of mean times at which two output folders disagree. The threshold was chosen for
+this suite.
+"""
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A result whose runs in different output folders took different times."""
+    """A result whose run times differ between output folders."""
 
     result: Result
     seconds_by_folder: Mapping[Path, tuple[float, ...]]
     """Times to target of the runs in each output folder."""
     ratio: float
-    """Slowest over fastest folder, by the mean time per epoch, setup included."""
+    """Mean time per epoch of the slowest folder divided by that of the fastest folder. Setup
+    time is included.
+    """
 
     @property
     def has_spread(self) -> bool:
-        """Whether a folder has several runs, so that the spread of its runs is known."""
+        """Return whether a folder has several runs, so that their range can be computed."""
         return any(len(seconds) > 1 for seconds in self.seconds_by_folder.values())
 
 
 def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
-    """Return the results of this suite whose runs in several output folders disagree.
+    """Return the results of this suite whose times differ between output folders.
 
-    The folders disagree if their mean times per epoch differ by more than `NOTABLE_RATIO`, and by
-    more than the largest difference between the runs of a folder. Time per epoch is compared since
-    epochs to target vary between seeds.
+    Two conditions must hold: the mean times per epoch of the folders differ by more than
+    `NOTABLE_RATIO`, and by more than the largest difference between runs of the same folder. The
+    comparison uses the time per epoch, because the number of epochs to target varies with the seed.
     """
     found = []
     for result in results:
@@ -59,19 +63,20 @@ def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
 def _output_folder(run: Run) -> Path:
     """Return the output folder of a run.
 
-    It is OUTPUT in OUTPUT/JOB/run_N/result_N.txt, or the root if a log is less deep.
+    The output folder is OUTPUT in OUTPUT/JOB/run_N/result_N.txt. For a log in a shallower path, the
+    function returns the root folder.
     """
     folders = Path(run.path).absolute().parents
     return folders[min(2, len(folders) - 1)]
 
 
 def _seconds_per_epoch(run: Run) -> float:
-    """Return the time per epoch of a run, setup included."""
+    """Return the time per epoch of a run, including setup time."""
     return (run.seconds or 0.0) / (epochs_trained(run) or 1.0)
 
 
 def _disagree(folders: Sequence[Sequence[float]]) -> bool:
-    """Check whether the times per epoch of the runs in several folders disagree."""
+    """Check whether the times per epoch of runs in several folders disagree."""
     means = [statistics.fmean(values) for values in folders]
     if min(means) <= 0 or max(means) < NOTABLE_RATIO * min(means):
         return False

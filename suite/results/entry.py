@@ -1,10 +1,10 @@
-"""Entries of submissions: the origin of a folder of logs.
+"""Determines the submission (entry) that a folder of logs belongs to.
 
-The origin follows from the names of folders and the files near it.
+The round, submitter, and system follow from the names of folders and from files near the logs.
 
-A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`, in some rounds with
-`closed` or `open` above SUBMITTER. Its logs often contain placeholders, or the names of the machine
-of an example, so that the names of folders take precedence.
+A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`. Some rounds have an
+additional folder `closed` or `open` above SUBMITTER. The logs often contain placeholders or the
+machine name of an example, so folder names take precedence over the logs.
 """
 
 from __future__ import annotations
@@ -27,88 +27,95 @@ from suite.results.system_description import (
 from suite.results.text import clean
 
 SCALING_FILE = "scaling.json"
-"""File with the factor by which result_summarizer of mlperf-logging multiplies the score of a
-folder.
+"""Name of the file that contains a scaling factor. The result_summarizer of mlperf-logging
+multiplies the score of a folder by this factor.
 """
 _FACTOR_RANGE = (0.1, 10.0)
 _DIVISION_FOLDERS = ("closed", "open")
 _SCALING_KINDS = ("strong", "weak")
-"""Folders between SYSTEM and BENCHMARK in submissions of MLPerf HPC."""
+"""Names of the folders between SYSTEM and BENCHMARK in submissions of MLPerf HPC."""
 _RUN_FOLDER = re.compile(r"run_\d+")
 _LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt(\.(gz|bz2|xz))?")
-"""Name of a log of a submission. Submissions have no compressed logs, but users compress them."""
+"""File name of a submission's log. Submissions contain uncompressed logs only, but users compress
+them.
+"""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A folder of logs, with the facts from the names of folders and from files.
+    """Information about a folder of logs from folder names and files.
 
-    Empty strings are unknown values.
+    Unknown values are empty strings.
     """
 
     folder: Path
     round: str = ""
-    """Name of the nearest folder above the logs that has the name of a round, such as `v4.0`."""
+    """Name of the nearest parent folder that is named after a round, such as `v4.0`."""
     submitter: str = ""
     system: str = ""
-    """Name of the system's folder; empty if the folders do not have the layout of a submission."""
+    """Name of the SYSTEM folder. Empty if the folders do not have the layout of a submission."""
     benchmark: str = ""
     division: str = ""
     description: SystemDescription = SystemDescription()
     scaling_factor: float | None = None
-    """Factor in `scaling.json`; None without a usable file."""
+    """Factor in `scaling.json`. None if the file is missing or invalid."""
     problems: tuple[str, ...] = ()
-    """A line for each file of the entry that cannot be used."""
+    """Messages about invalid files of the entry, one line per file."""
 
     @property
     def is_submission(self) -> bool:
-        """Whether the folders have the layout of a submission."""
+        """Return whether the folders have the layout of a submission."""
         return bool(self.system)
 
     @property
     def name(self) -> str:
-        """Name of the entry in notes: `v4.0/Dell/XE9640/resnet`, or the path of the folder."""
+        """Return the name of the entry in notes.
+
+        The name is `v4.0/Dell/XE9640/resnet`, for example, or the path of the folder.
+        """
         parts = (self.round, self.submitter, self.system, self.benchmark)
         return "/".join(filter(None, parts)) if self.is_submission else str(self.folder)
 
     @property
     def key(self) -> Hashable:
-        """Identifier of the entry. Copies of an entry in several folders have the same key."""
+        """Return the identifier of the entry. Copies of an entry have the same key."""
         if self.is_submission and self.round:
             return self.round, self.submitter, self.system, self.benchmark
         return self.folder
 
 
 def log_folder(log: Path) -> Path:
-    """Return the folder of a result's logs.
+    """Return the folder that contains all logs of a result.
 
-    It is the folder of the log, or the folder above it if the name is `run_N`.
+    The function returns the folder of the log, or the parent of this folder if the folder is named
+    `run_N`.
     """
     folder = absolute_place(log.parent)
     return folder.parent if _RUN_FOLDER.fullmatch(folder.name) else folder
 
 
 def is_submission_log(name: str) -> bool:
-    """Check whether a file has the name of a log of a submission.
+    """Check whether a file name is the name of a submission's log.
 
-    The name is `result_0.txt`, with any number, compressed or not.
+    Such names are `result_0.txt` with any number, optionally with the suffix of a compressed file.
     """
     return _LOG_OF_SUBMISSION.fullmatch(name) is not None
 
 
 def is_entry_file(path: Path) -> bool:
-    """Check whether a file has the name of a file that describes the results of a submission."""
+    """Check whether a file is a description of a submission's results, by its name."""
     is_description = path.parent.name == "systems" and path.suffix == ".json"
     return is_description or path.name in (SCALING_FILE, *DESCRIPTION_FILES)
 
 
 def read_entry(folder: Path) -> Entry:
-    """Return the entry of a folder of logs, with its system description and its scaling factor.
+    """Return the entry of a folder of logs with its system description and scaling factor.
 
-    No content of a file raises an exception. Files that cannot be used are listed in `problems`.
+    Invalid files never raise an exception. The function lists invalid files in `problems`.
 
-    A symbolic link to a folder of a submission gives the entry of that folder, unless the folders
-    above the link have the layout of a submission themselves.
+    For a symbolic link to a folder of a submission, the function returns the entry of the link
+    target. If the folders above the link have the layout of a submission, these folders take
+    precedence.
     """
     path = absolute_place(folder)
     entry = _read_entry_at(path)
@@ -120,10 +127,7 @@ def read_entry(folder: Path) -> Entry:
 
 
 def _read_entry_at(folder: Path) -> Entry:
-    """Return the entry of a folder.
-
-    It follows from the names in the absolute path and the files of the entry.
-    """
+    """Return the entry of a folder, from its absolute path and its files."""
     system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
     submitter_folder = _find_submitter_folder(system_folder)
     problems: list[str] = []
@@ -164,10 +168,10 @@ def _read_entry_at(folder: Path) -> Entry:
 def _find_submitter_folder(system_folder: Path) -> Path | None:
     """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`.
 
-    Returns None for folders with a different layout.
+    The function returns None for folders with a different layout.
 
-    The name `results` is common. So SUBMITTER must also contain `systems`, or be in a folder of a
-    division or a round.
+    The folder name `results` is common. SUBMITTER must therefore also contain a folder `systems`,
+    or be located in a folder of a division or a round.
     """
     submitter_folder = system_folder.parent.parent
     if system_folder.parent.name.lower() != "results" or not submitter_folder.name:
@@ -184,7 +188,7 @@ def _find_submitter_folder(system_folder: Path) -> Path | None:
 def _read_scaling_factor(path: Path) -> float:
     """Return the factor in a `scaling.json`.
 
-    Raises ValueError with a single line if the file has no valid factor.
+    The function raises ValueError with a single-line message if the factor is invalid.
     """
     value = read_json_object(path).get("scaling_factor")
     low, high = _FACTOR_RANGE

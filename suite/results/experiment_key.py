@@ -1,8 +1,8 @@
-"""Identity of experiments.
+"""Compares runs and results by the settings that identify an experiment.
 
-Two runs belong to the same experiment if their settings and logged hyperparameters agree.
+Two runs belong to the same experiment if their settings and logged hyperparameters are equal.
 
-Seeds and bookkeeping do not count. `same` compares two rows, `differences` returns the settings
+Seeds and bookkeeping keys are ignored. `same` compares two rows, `differences` returns the settings
 that differ, and `suite.results.settings_difference` compares any number of results.
 """
 
@@ -25,12 +25,13 @@ from suite.results.text import clean
 from workloads.api import LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
-"""Columns that identify an experiment of another program, in addition to the settings."""
+"""Columns that identify an experiment of a foreign program, in addition to the settings."""
 FIELDS = (*field_names(RunSettings, experiment_key=True), *_OF_OTHERS)
 DERIVED = ("labels", "deviations", "data_fingerprint")
-"""Fields that follow from settings.
+"""Fields that are derived from settings.
 
-They distinguish experiments, but are only named if no setting differs.
+Experiments that differ in a derived field are different. Derived fields are listed as a difference
+only if all settings are equal.
 """
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
@@ -72,17 +73,18 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
         HYPERPARAMETERS,
     ),
 }  # fmt: skip
-"""Setting on the command line to the fields that change with it, in addition to the field of the
-setting.
+"""Additional fields that change with each command-line setting.
+
+The field of the setting itself is not listed.
 """
 _OF_SIZE = ("system", "folder", "framework_version")
-"""Fields that change with the number of devices in results of other programs.
+"""Fields of foreign results that change with the number of devices.
 
-Names of clusters contain their size.
+Names of clusters include the number of devices, for example.
 """
 OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
-"""Logged keys that follow from the number of devices at a given global batch, so that no user chose
-them.
+"""Logged keys that are computed from the number of devices and the global batch size, not chosen by
+the user.
 """
 _FIELD_OF_SETTING = {
     item.metadata["cli_key"]: item.name
@@ -112,13 +114,13 @@ _LABELS = {
 def facts(row: Columns) -> dict[str, Any]:
     """Return the settings that identify an experiment.
 
-    They are fields, environment variables, and logged hyperparameters.
+    The settings are fields, environment variables, and logged hyperparameters.
     """
     values = {
         name: getattr(row, name)
         for name in FIELDS
         if name != ENVIRONMENT_VARIABLES
-        and (name != "rules" or row.profile)  # for foreign results `round` has it
+        and (name != "rules" or row.profile)  # Foreign results have the same value in `round`.
     }
     if row.profile:
         env = identifying_variables(row.environment_variables or {})
@@ -132,12 +134,12 @@ def facts(row: Columns) -> dict[str, Any]:
 
 
 def key(row: Columns, *ignored: str) -> tuple[Any, ...]:
-    """Return a value that is equal for rows of the same experiment.
+    """Return a value that is equal for runs and results of the same experiment.
 
     Args:
         row: A run or a result.
-        ignored: Settings on the command line (`gpus`, `batch`) that may differ, together with all
-            settings that follow from them.
+        ignored: Command-line settings (`gpus`, `batch`) that may differ, together with all fields
+            that depend on these settings.
     """
     out = left_out(row, ignored)
     return tuple(
@@ -148,10 +150,10 @@ def key(row: Columns, *ignored: str) -> tuple[Any, ...]:
 
 
 def experiment(row: Columns) -> tuple[Any, ...]:
-    """Return a value that is equal for the runs of a result.
+    """Return a value that is equal for all runs of a result.
 
-    It is the folder for a submission, even if the logged settings of its runs differ, and `key` for
-    all further runs.
+    For a submission, the value is the folder, even if the logged settings of the runs differ. For
+    all other runs, the value is the result of `key`.
     """
     if row.is_submission:
         return row.folder, row.workload
@@ -159,9 +161,9 @@ def experiment(row: Columns) -> tuple[Any, ...]:
 
 
 def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
-    """Return the settings in which rows differ, with their distinct values.
+    """Return the settings that differ between rows, with their distinct values.
 
-    A row without the setting has the value None.
+    For a row without the setting, the value is None.
     """
     every = [facts(row) for row in rows]
     found = {}
@@ -173,25 +175,27 @@ def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
 
 
 def same(row: Columns, compared: Columns, *ignored: str) -> bool:
-    """Check whether two rows are the same experiment, except for the settings in `ignored`."""
+    """Check whether two rows belong to the same experiment.
+
+    Differences in the settings `ignored` are allowed.
+    """
     return key(row, *ignored) == key(compared, *ignored)
 
 
 def differences(
     row: Columns, compared: Columns, *ignored: str, only_known: bool = False
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the settings in which two rows differ, with both values.
+    """Return the settings that differ between two rows, with both values.
 
-    A value that was not logged is None.
+    The value of a setting that was not logged is None.
 
     Args:
         row: A run or a result.
         compared: A run or a result.
-        ignored: Settings on the command line that may differ, together with all settings that
-            follow from them.
-        only_known: Leave out settings that are missing in either row. A run may fail before it
-            logs all
-            settings.
+        ignored: Command-line settings that may differ, together with all fields that depend on
+            these settings.
+        only_known: Omit settings that are missing in either row. A run may fail before all settings
+            are logged.
     """
     out = left_out(row, ignored) | left_out(compared, ignored)
     first, second = facts(row), facts(compared)
@@ -209,7 +213,7 @@ def differences(
             for name, pair in pairs.items()
             if name.startswith(
                 f"{ENVIRONMENT_VARIABLES}."
-            )  # all of them are in the first lines of a log
+            )  # Environment variables are logged in the first lines of a log, so none is missing.
             or not any(value in (None, "", (), {}) for value in pair)
         }
     return {name: pair for name, pair in pairs.items() if name not in DERIVED} or pairs
@@ -221,11 +225,11 @@ TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = (
     "epochs to target",
     "throughput",
 )
-"""Quantities in which two results are compared."""
+"""Metrics by which two results are compared."""
 
 
 class RefusalCode(enum.Enum):
-    """Reason for a ratio of two results to be meaningless."""
+    """Reason why the ratio of two results is meaningless."""
 
     MODE = enum.auto()
     FIXED_LENGTH = enum.auto()
@@ -235,25 +239,25 @@ class RefusalCode(enum.Enum):
 
 
 class Refusal(NamedTuple):
-    """Quantities whose ratio would be meaningless, with the reason."""
+    """Metrics whose ratio would be meaningless for two results, with the reason."""
 
     quantities: tuple[str, ...]
     code: RefusalCode
     text: str
-    """The reason, and the comparison that is possible instead."""
+    """The reason why the ratio is meaningless, and the comparison that is possible instead."""
 
 
 def incomparable_reasons(
     row: Columns, compared: Columns, names: tuple[str, str] = ("the first", "the second")
 ) -> Iterator[Refusal]:
-    """Yield the reasons that make ratios of two results meaningless.
+    """Yield the reasons why ratios of two results are meaningless.
 
     The most important reason comes first.
 
     Args:
         row: A result.
         compared: A result of the same workload.
-        names: Names of the two results, for the text of the reasons.
+        names: Names of the two results for the texts.
     """
     training = (TIME, EPOCHS, EPOCH_TIME)
     if row.mode != compared.mode:
@@ -296,7 +300,10 @@ def incomparable_reasons(
 
 
 def _trained_on_other_data(row: Columns) -> bool:
-    """Check whether runs are open because of the name or fingerprint of their data set."""
+    """Check whether the data set puts a run in the open division.
+
+    The name or the fingerprint of the data set may deviate from the rules.
+    """
     return any(
         deviation.setting == "dataset" or deviation.code is DeviationCode.DATA_NOT_VERIFIED
         for deviation in row.parsed_deviations
@@ -304,9 +311,9 @@ def _trained_on_other_data(row: Columns) -> bool:
 
 
 def label(name: str) -> str:
-    """Return the name of a setting in tables: `global batch`.
+    """Return the display name of a setting, such as `global batch`.
 
-    Logged keys lose the prefixes of their programs.
+    Prefixes such as `opt_` are removed from logged keys.
     """
     if name.startswith(f"{ENVIRONMENT_VARIABLES}."):
         return clean(name.removeprefix(f"{ENVIRONMENT_VARIABLES}."), 60)
@@ -317,13 +324,13 @@ def label(name: str) -> str:
 
 
 def heading(name: str) -> str:
-    """Return the heading of a column: `time per epoch`, `samples/s`."""
+    """Return the heading of a column, such as `time per epoch` or `samples/s`."""
     rate = name.removesuffix("_per_second")
     return HEADINGS.get(name) or (label(name) if rate == name else f"{label(rate)}/s")
 
 
 def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 80) -> str:
-    """Return a value as text of at most `limit` characters.
+    """Format a value of a setting with at most `limit` characters.
 
     Examples: `8,192`, `BLEU ≥ 24`, and `none` for an unknown value.
     """
@@ -343,7 +350,7 @@ def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 8
 
 
 def follows(ignored: Iterable[str]) -> set[str]:
-    """Return the fields that change with settings of the command line."""
+    """Return the fields that change with command-line settings."""
     names: set[str] = set()
     for setting in ignored:
         names |= {_FIELD_OF_SETTING.get(setting, HYPERPARAMETERS), *_FOLLOWS.get(setting, ())}
@@ -355,12 +362,13 @@ def follows(ignored: Iterable[str]) -> set[str]:
 def left_out(row: Columns, ignored: Collection[str]) -> set[str]:
     """Return the fields that change with the settings in `ignored`.
 
-    In results of other programs the system may change too.
+    In foreign results, the system may also change with the number of devices.
     """
     scales_with_devices = set(
         _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(ignored) else ()
     )
-    if row.round == UNKNOWN_ROUND:  # such folders may belong to different rounds
+    # Folders without a recognized round may belong to different rounds.
+    if row.round == UNKNOWN_ROUND:
         scales_with_devices.discard("folder")
     return follows(ignored) | scales_with_devices
 
@@ -374,7 +382,7 @@ def _is_bookkeeping(key: str) -> bool:
 
 
 def comparable_value(value: Any) -> Any:
-    """Return a hashable form of a value. Values that differ only in their type become equal."""
+    """Return a hashable form of a value. Equal values of different types become equal."""
     if isinstance(value, Mapping):
         return tuple(sorted((str(name), comparable_value(item)) for name, item in value.items()))
     return tuple(map(comparable_value, value)) if isinstance(value, (tuple, list)) else value

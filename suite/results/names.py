@@ -1,4 +1,4 @@
-"""Names of workloads and frameworks: one for each, whatever a log or a table calls it."""
+"""Maps the names in logs and tables to a unique name per workload and framework."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from suite.common.registry import GENERATED
 from workloads.api import Round
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
-"""The suite's names of the workloads."""
+"""Names of the suite's workloads."""
 _ALIASES: Mapping[str, str] = {
     "resnet": "resnet50",
     "mask": "maskrcnn",
@@ -20,9 +20,9 @@ _ALIASES: Mapping[str, str] = {
     "nmt": "gnmt",
     "rnn_translator": "gnmt",
     "recommendation": "ncf",
-    "gnn": "rgat",  # v4.0 and v4.1 call R-GAT by this name; target and data set are those of v5.0
+    "gnn": "rgat",  # v4.0 and v4.1 use this name for R-GAT. Target and data set are those of v5.0.
 }
-"""Name in logs of the rounds or tables of articles, to the suite's name."""
+"""Suite name of a workload by its name in logs of the rounds or in tables of articles."""
 WORKLOAD_TITLES: Mapping[str, str] = {
     "resnet50": "ResNet-50 (image classification)",
     "ssd": "SSD (object detection, light)",
@@ -36,26 +36,23 @@ WORKLOAD_TITLES: Mapping[str, str] = {
 
 
 PLACEHOLDER = "PLACEHOLDER"
-"""Part of the names in logs whose submitter left the defaults of NVIDIA's scripts:
-`SUBMISSION_ORG_PLACEHOLDER`.
+"""Substring of the default names in NVIDIA's scripts, such as `SUBMISSION_ORG_PLACEHOLDER`. Some
+submitters did not replace these names.
 """
 UNKNOWN_ROUND = "not known"
-"""Round of a log whose format several rounds used, if no published run and no folder name
-identifies the round.
-"""
+"""Round of a log that cannot be identified by its format, its folder names, or a published run."""
 _ROUND = re.compile(
     r"(?:(?:mlperf_)?training_(?:results_)?)?v?(\d\.\d)(?:\.0)?(?:-(?:main|master|[0-9a-f]{7,40}))?"
 )
-"""Folder of a round: `v3.1`, or a repository, whose archives end with the name of a branch:
-`training_results_v3.1-main`.
+"""Folder name of a round, such as `v3.1`, or of a repository archive, such as
+`training_results_v3.1-main`. The archive name ends with the branch.
 """
 
 
 def parse_round_name(folder_name: str) -> str:
     """Return the round in the name of a folder.
 
-    Example: `v3.1` for `v3.1` or `training_results_v3.1`. The result is empty for all remaining
-    names.
+    Example: `v3.1` for `v3.1` or `training_results_v3.1`. The result is empty for all other names.
     """
     match = _ROUND.fullmatch(folder_name)
     return f"v{match[1]}" if match else ""
@@ -64,10 +61,10 @@ def parse_round_name(folder_name: str) -> str:
 def round_of_folder(path: Path) -> str:
     """Return the round of a log, or an empty string.
 
-    It is the nearest folder above the log that is named like a round.
+    The round is the name of the nearest parent folder that is named after a round.
 
-    If no folder of the path as given is named so, the folders count to which its symbolic links
-    lead.
+    If the path as given has no such folder, the function resolves its symbolic links and searches
+    again.
     """
     place = absolute_place(path)
     named = filter(
@@ -81,22 +78,22 @@ def round_of_folder(path: Path) -> str:
 
 
 def absolute_place(path: Path) -> Path:
-    """Return the absolute path without `..`, with symbolic links as they are written.
-
-    Its parts are the names of folders.
-    """
+    """Return the absolute path without `..` and without resolving symbolic links."""
     return path.resolve() if ".." in path.parts else path.absolute()
 
 
 def round_like(name: str) -> Round:
-    """Return the round of this name, or v0.7 for a round that the suite does not have."""
+    """Return the round with this name, or v0.7 for a round that the suite lacks."""
     found = find_round(name) or find_round("v0.7")
     assert found is not None, "conf/rounds/v0.7.yaml"
     return found
 
 
 def data_text(dataset: str) -> str:
-    """Return `generated data` for a data set that the suite generates, else its name."""
+    """Return `generated data` for a generated data set.
+
+    The name of any other data set is returned unchanged.
+    """
     return "generated data" if dataset.endswith(GENERATED) else f"data set {dataset or 'not known'}"
 
 
@@ -109,7 +106,7 @@ def short_title(workload: str) -> str:
 
 
 def workload_name(name: str) -> str:
-    """Return the suite's name of a workload. An unknown name is returned in lower case."""
+    """Return the suite's name of a workload. An unknown name is converted to lower case."""
     lower = name.strip().lower()
     return _ALIASES.get(lower, lower)
 
@@ -118,23 +115,23 @@ _BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {
     "hugectr": ("dlrm", "dlrm_dcnv2"),
     "dgl": ("rgat",),
 }
-"""Frameworks for one kind of model to the workloads that submitters train in them."""
+"""Specialized frameworks with the workloads that submitters train in each framework."""
 
 
 def framework_name(text: str, system: str = "", workload: str = "") -> str:
-    """Return the framework that a submitter's description names.
+    """Return the framework in a submitter's description.
 
-    If it names no framework, return the description.
+    If the description contains no framework name, the function returns the description.
 
-    A description may list the containers of several frameworks. The name of the system decides if
-    it names only one of them. A framework for one kind of model, such as HugeCTR, is chosen for its
-    workloads and ignored for the rest. If several remain, all are named without versions:
-    `mxnet or pytorch`.
+    A description may list the containers of several frameworks. The system name decides if it
+    contains the name of a single framework. A specialized framework such as HugeCTR is chosen for
+    its workloads and ignored for all other workloads. If several frameworks remain, the function
+    returns all names without versions: `mxnet or pytorch`.
 
     Args:
-        text: The description's text, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`.
+        text: Text of the description, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`.
         system: Name of the system's folder, such as `dgxa100_ngc23.04_mxnet`.
-        workload: The suite's name of the workload; empty if it is not known.
+        workload: The suite's name of the workload. Empty if the workload is unknown.
     """
     names = dict.fromkeys([*registry.names(registry.FRAMEWORKS), *_BENCHMARKS_BY_FRAMEWORK])
     by_source = [
@@ -159,18 +156,18 @@ _CHIPS = re.compile(
     r" ?a\d{4}|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
     re.IGNORECASE,
 )
-# NVML calls the module "H100 80GB HBM3"
+# NVML reports "H100 80GB HBM3" for the module.
 _CARD_OR_MODULE = re.compile(
     r"(?P<PCIe>pcie)|(?P<NVL>\bnvl\b)|(?P<SXM>sxm|\bhbm3\b)", re.IGNORECASE
 )
 
 
 def accelerator_chip(hardware: str) -> str:
-    """Return the chip in a submitter's description.
+    """Return the chip name in a submitter's description.
 
     Examples: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for `tpuv3-8`.
 
-    A description without a known name is returned unchanged.
+    A description without a recognized chip name is returned unchanged.
     """
     match = _CHIPS.search(hardware)
     if match is None:
@@ -182,13 +179,13 @@ def accelerator_chip(hardware: str) -> str:
 
 
 def accelerator_name(hardware: str) -> str:
-    """Return the kind of accelerator in a submitter's description.
+    """Return the accelerator model in a submitter's description.
 
-    Examples: `H100 PCIe`, `A100 SXM 80 GB`, or the chip.
+    Examples: `H100 PCIe`, `A100 SXM 80 GB`, or only the chip.
 
-    A chip that is sold as a card and as a module is two kinds, which differ in clock, power, and
-    memory. The two sizes of A100 memory differ in bandwidth. DatasetInfo that the description omits
-    are omitted: `A100`.
+    The card and the module of a chip are different models, because they differ in clock, power, and
+    memory. The two memory sizes of A100 differ in bandwidth. Details that the description omits are
+    omitted in the result: `A100`.
     """
     kind = accelerator_chip(hardware)
     if kind not in ("V100", "A100", "H100"):

@@ -1,6 +1,6 @@
-"""Cost of a result.
+"""Cost of a result in the currency of the price.
 
-It is devices × hours to target × price per device-hour, in the currency of the price.
+The cost is devices × hours to target × price per device-hour.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ OPTION = "--price-per-device-hour"
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices per device-hour: a price for all devices, and prices for devices by name."""
+    """Prices per device-hour: a default price, and prices by device name."""
 
     every: float | None
-    """Price of devices without a price by name, or None if only devices in `by_name` have a price.
+    """Price of devices that have no price by name. None if only devices in `by_name` have a
+    price.
     """
     by_name: tuple[tuple[str, float], ...] = ()
-    """Part of a device's name in lower case and price, longest names first."""
+    """Pairs of a device name's substring in lower case and the price, longest substrings first."""
 
     def price(self, result: Columns) -> float | None:
-        """Return the price per hour of a device of a result, or None if no name fits."""
+        """Return the price per device-hour of a result, or None if no name matches."""
         hardware = _hardware(result).lower()
         for name, price in self.by_name:
             if name in hardware:
@@ -33,9 +34,9 @@ class Prices:
         return self.every
 
     def cost(self, result: Columns) -> float | None:
-        """Return the cost of a time to target.
+        """Return the cost of a result's time to target.
 
-        Returns None if the time, the number of devices, or the price is unknown.
+        The function returns None if the time, the number of devices, or the price is unknown.
         """
         price = self.price(result)
         if price is None or result.seconds is None or not result.devices:
@@ -43,12 +44,12 @@ class Prices:
         return cost_of(price, result.devices, result.seconds)
 
     def unused_notes(self, results: Iterable[Columns]) -> tuple[str, ...]:
-        """Return a note that lists the names without a device in `results`.
+        """Return a note that lists the price names that match no device in `results`.
 
-        The tuple is empty if all names have a device.
+        The tuple is empty if every name matches a device.
 
-        A price list may name more devices than a report has. A list without any price that applies
-        is a mistake.
+        A price list may contain devices that are not in the report. If no price matches, the list
+        is probably wrong.
 
         Raises:
             ValueError: No price of the list applies to any device of `results`.
@@ -82,7 +83,7 @@ def cost_of(price: float, devices: int, seconds: float) -> float:
     Args:
         price: Price per device-hour.
         devices: Number of devices.
-        seconds: The time.
+        seconds: Time of use in seconds.
     """
     return price * devices * seconds / 3600
 
@@ -91,8 +92,8 @@ def parse_prices(text: str) -> Prices:
     """Parse the value of `--price-per-device-hour`.
 
     Args:
-        text: A price for all devices, `2.5`, or prices by a part of the device's name,
-            `v100=2.48,a100=4.10`.
+        text: A price for all devices (`2.5`), or prices by a substring of the device name
+            (`v100=2.48,a100=4.10`).
 
     Raises:
         ValueError: The text is invalid, or a name has two prices.

@@ -1,10 +1,11 @@
-"""Published results of rounds and of the DGX-1 scaling article.
+"""Published results of MLPerf rounds and of the DGX-1 scaling article.
 
-They are in the CSV files in `logs/published/`.
+The results are in the CSV files in `logs/published/`. `logs/published/README.md` describes the
+columns.
 
-`logs/published/README.md` describes the columns. A user may add a folder with files `results*.csv`
-that have the required columns and any of the optional columns. Foreign logs get the settings that
-they do not contain from the system description in their folders, or from the published results.
+A user may add a folder with files `results*.csv` that have the required columns and any of the
+optional columns. Settings that a foreign log does not contain come from the system description in
+the log's folder or from the published results.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from suite.results.targets import METRIC_NAMES
 from workloads import files
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
-"""Environment variable with a folder of further files."""
+"""Environment variable with the path of a user's folder of published results."""
 SHIPPED = shipped("logs/published")
-"""Folder of the CSV files that come with the project."""
+"""Folder of the CSV files that are shipped with the project."""
 ARTICLE = "dgx1-article"
-"""Round of the results in tables 1-6 of the article, and their name for `--to`."""
+"""Value of `round` for the results in tables 1-6 of the article, which `--to` also accepts."""
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
 _LARGEST_NUMBER = 1e15
-"""Largest number accepted in a cell."""
+"""Largest number that is accepted in a cell."""
 
 
 # --- the files
@@ -50,7 +51,7 @@ _LARGEST_NUMBER = 1e15
 
 
 def published_folders() -> tuple[Path, ...]:
-    """Return the folders with published results.
+    """Return the folders that contain published results.
 
     Raises:
         ValueError: The user's folder does not exist.
@@ -69,10 +70,10 @@ def published_folders() -> tuple[Path, ...]:
 
 @functools.cache
 def published_rows(places: tuple[Path, ...]) -> tuple[Run, ...]:
-    """Return the published runs, and the results that were published without runs.
+    """Return the published runs, and results that were published without runs.
 
     Args:
-        places: Folders with published results.
+        places: Folders that contain published results.
 
     Raises:
         ValueError: A file is invalid.
@@ -96,20 +97,20 @@ def published_rows(places: tuple[Path, ...]) -> tuple[Run, ...]:
 
 
 def csv_rows(name: str, required: Sequence[str]) -> list[Mapping[str, str]]:
-    """Return the rows of all published files with a name such as `throughput*.csv`, as text.
+    """Return the rows of all published files whose name matches a pattern, as strings.
 
     Args:
-        name: Name or pattern of the files.
+        name: Name or pattern of the files, such as `throughput*.csv`.
         required: Columns that each file must have.
 
     Raises:
-        ValueError: A file is invalid, or has not all required columns.
+        ValueError: A file is invalid or lacks a required column.
     """
     return list(_lines(published_folders(), name, required))
 
 
 class _Line(dict[str, str]):
-    """A row of a CSV file, as text. A column that the file does not have is empty."""
+    """Row of a CSV file as strings. Missing columns have an empty string."""
 
     path: Path
     number: int
@@ -144,7 +145,7 @@ class _Line(dict[str, str]):
 
 
 def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Iterator[_Line]:
-    """Yield the rows of all files with a name.
+    """Yield the rows of all files whose name matches a pattern.
 
     Raises:
         ValueError: A required column is missing, or a file is not a CSV file.
@@ -170,7 +171,10 @@ def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Ite
 
 
 def _key(line: _Line) -> tuple[str, ...]:
-    """Return round, submitter, system, and workload, which are equal for a result and its runs."""
+    """Return round, submitter, system, and workload.
+
+    These values are equal for a result and its runs.
+    """
     return (line["round"], line["submitter"], line["system"], workload_name(line["benchmark"]))
 
 
@@ -229,9 +233,9 @@ def _result_row(line: _Line) -> Run:
 
 
 def _article_row(line: _Line) -> Run:
-    """Return a result of tables 1-6 of the article.
+    """Return a result from tables 1-6 of the article.
 
-    The tables have a time per epoch and a number of epochs, and no single runs.
+    The tables contain a time per epoch and a number of epochs, but no individual runs.
     """
     result = _result_row(line)
     batch, epochs = result.global_batch_size, result.epochs or 0.0
@@ -263,13 +267,13 @@ def _article_row(line: _Line) -> Run:
 
 
 def with_system_details(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the runs with their entries.
+    """Return the runs with their entries and missing settings.
 
-    Foreign runs get devices, hardware, framework, system, and round.
+    The missing settings of foreign runs are devices, hardware, framework, system, and round.
 
-    The first source that has a setting decides: the folders and the system description of a
-    submission, then the published result of the run, then the log. If the published result has the
-    name of the entry, it comes first, because its settings were checked.
+    For each setting, the first source with a value is used: the folders and the system description
+    of a submission, then the published result of the run, then the log. If the published result has
+    the name of the entry, the published result has priority, because its settings were checked.
     """
     entry_of_folder = functools.cache(read_entry)
     described = []
@@ -286,7 +290,7 @@ def with_system_details(runs: Sequence[RunRecord]) -> list[RunRecord]:
         ):
             run = replace(
                 run, described_settings=RunSettings(workload=entry.benchmark)
-            )  # the log ended before its name
+            )  # The log ended before the name of its benchmark.
         described.append(_describe(run, entry) if _is_foreign(run) else run)
     return described
 
@@ -297,7 +301,7 @@ def _is_foreign(run: RunRecord) -> bool:
 
 
 def _describe(run: RunRecord, entry: Entry) -> RunRecord:
-    """Return a foreign run with the settings that its entry and the published figures add."""
+    """Return a foreign run with additional settings from its entry and published results."""
     logged = run.described_settings
     assert logged is not None
     published = _find_published_run(run)
@@ -309,7 +313,7 @@ def _describe(run: RunRecord, entry: Entry) -> RunRecord:
     for source in sources:
         settings |= {name: value for name, value in source.items() if not settings.get(name)}
     if logged.rules not in ("", UNKNOWN_ROUND):
-        settings.pop("rules", None)  # the format of the lines is specific to the round: v0.5, v0.6
+        settings.pop("rules", None)  # The line format identifies the round for v0.5 and v0.6.
     decided = {name: value for name, value in settings.items() if value not in (None, "")}
     if PLACEHOLDER in logged.system:
         decided.setdefault("system", "")
@@ -317,9 +321,9 @@ def _describe(run: RunRecord, entry: Entry) -> RunRecord:
 
 
 def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
-    """Return the settings that the folders and the system description of an entry give.
+    """Return the settings from the folders and the system description of an entry.
 
-    Empty values are unknown.
+    Unknown settings have empty values.
     """
     description = entry.description
     return {
@@ -334,7 +338,7 @@ def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
         "system": entry.system,
         "rules": (
             entry.round if entry.round > "v0.6" else ""
-        ),  # in earlier rounds the format of the lines decides
+        ),  # In earlier rounds, the line format identifies the round.
     }
 
 
@@ -353,7 +357,7 @@ def _published_settings(published: Run) -> dict[str, Any]:
 
 
 def _is_entry_of(published: Run, entry: Entry) -> bool:
-    """Check whether a published run belongs to an entry: same round, submitter, and system."""
+    """Check whether a published run has the same round, submitter, and system as an entry."""
     names = (entry.round, entry.submitter, entry.system)
     return [name.lower() for name in names] == [
         name.lower() for name in (published.round, published.submitter, published.system)
@@ -363,7 +367,7 @@ def _is_entry_of(published: Run, entry: Entry) -> bool:
 def _find_published_run(run: RunRecord) -> Run | None:
     """Return the published run with the workload, start, and length of a log.
 
-    Returns None if the log is not published.
+    The function returns None if the log is not published.
     """
     if not run.has_log or run.described_settings is None:
         return None
@@ -379,7 +383,7 @@ def _find_published_run(run: RunRecord) -> Run | None:
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
     """Return a key that identifies a run.
 
-    It has the workload, the start in seconds, and the length in hundredths of a second.
+    The key has the workload, the start in seconds, and the length in hundredths of a second.
 
     For a log that was cut off, the key has the start in milliseconds and no length.
     """
@@ -390,9 +394,9 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 
 @functools.cache
 def _by_start() -> dict[tuple[str, int, int], tuple[Run, ...]]:
-    """Return the published runs by their identity, failed runs included.
+    """Return the published runs by their identity, including failed runs.
 
-    A log may be in several rounds, in order.
+    If several rounds contain the same log, all runs are listed in order of round.
     """
     by_identity: dict[tuple[str, int, int], tuple[Run, ...]] = {}
     for run in published_rows(published_folders()):

@@ -1,4 +1,4 @@
-"""Ratios of two results, with bootstrap confidence intervals and a permutation test."""
+"""Speedup between two results, with bootstrap intervals and a permutation test."""
 
 from __future__ import annotations
 
@@ -19,34 +19,38 @@ from suite.results.text import devices_text, placed_text
 
 _Floats = npt.NDArray[np.float64]
 RESAMPLES = 10_000
-"""Bootstrap resamples of the runs of each of two results."""
+"""Number of bootstrap resamples for the runs of each result."""
 CONFIDENCE_LEVEL = 0.95
 MINIMUM_RUNS = 3
-"""Runs that each result needs for an interval; two give only three different resamples."""
+"""Minimum number of runs per result for an interval. Two runs would give only three different
+resamples.
+"""
 SEED = 20_181_212
-"""Seed of the resampling. It is fixed, so that the same logs always give the same table."""
+"""Random seed of the resampling. The seed is fixed, so that the same logs always give the same
+table.
+"""
 _DRAWS_AT_A_TIME = 1 << 20
-"""Number of indices drawn at a time, which bounds the memory."""
+"""Number of indices drawn at a time, which limits the memory use."""
 SAME_EPOCHS = 0.005
-"""If the ratio of two numbers of epochs differs from 1 by less than this, they are called
-unchanged.
+"""Two numbers of epochs are described as unchanged if their ratio differs from 1 by less than this
+value.
 """
 MUCH_SETUP = 0.2
-"""Share of a difference above which setup is named next to a speedup."""
+"""Fraction of the difference in time to target above which setup is mentioned next to a speedup."""
 NOTABLE_SETUP = 0.02
-"""Share of the time to target below which a difference of setup times is not mentioned."""
+"""Fraction of the time to target below which a difference in setup time is not mentioned."""
 SIGNIFICANCE = 0.05
-"""Significance level: a difference with a smaller p value is more than variation between runs."""
+"""Significance level. A difference with a smaller p value exceeds the variation between runs."""
 _ASSIGNMENTS = 100_000
 """Maximum number of assignments of runs to two results.
 
-If there are more, this many assignments are drawn.
+If there are more assignments, this many random assignments are drawn.
 """
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Percentile bootstrap interval of a ratio."""
+    """Percentile bootstrap confidence interval of a ratio."""
 
     low: float
     high: float
@@ -56,48 +60,54 @@ class Interval:
 class Ratio:
     """Factors by which the result `after` is better than the result `before`.
 
-    Values below 1 mean that it is worse.
+    Values below 1 mean that `after` is worse.
     """
 
     before: Result
     after: Result
     total: float | None
-    """Ratio of times to target; None for runs of fixed length.
+    """Ratio of times to target. None for runs of fixed length.
 
-    If `throughput` and `efficiency` are known, this is exactly the product of `throughput`,
-    `efficiency`, `setup` if it is known, and the ratio of the scaling factors of the two results
-    (`scaling.json`).
+    If `throughput` and `efficiency` are available, the ratio is the exact product of `throughput`,
+    `efficiency`, `setup` if available, and the ratio of the two scaling factors (`scaling.json`).
     """
     throughput: float | None
     """Ratio of times per epoch, or of samples per second for runs of fixed length."""
     efficiency: float | None
     """Statistical efficiency: ratio of epochs to target."""
     setup: float | None = None
-    """Factor of setup and all other time outside of epochs.
+    """Factor by which setup and all other time outside of epochs change the speedup.
 
     None if the logs of a result do not separate setup.
 
-    It is the ratio of (time to target / time in epochs): 1 if both results spend the same share of
-    their time in epochs.
+    The factor is the ratio of (time to target / time in epochs) of both results. The factor is 1 if
+    both results spend the same fraction of their time in epochs.
     """
     intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
     """Confidence intervals of total, throughput, and efficiency."""
     no_interval: str = ""
-    """Reason for a missing interval; empty if there is an interval."""
+    """Reason why the interval is missing. Empty if there is an interval."""
 
     @property
     def value(self) -> float | None:
-        """The main ratio: of times to target, or of rates if there are no times."""
+        """Return the main ratio.
+
+        The main ratio is the ratio of times to target, or the ratio of throughputs if there are no
+        times.
+        """
         return self.total if self.total is not None else self.throughput
 
     @property
     def interval(self) -> Interval | None:
-        """The interval of the main ratio."""
+        """Return the confidence interval of the main ratio."""
         return self.intervals[0 if self.total is not None else 1]
 
     @property
     def interval_words(self) -> str:
-        """`95 % interval 1.18 to 1.31`; empty without an interval."""
+        """Return the interval as text, such as `95 % interval 1.18 to 1.31`.
+
+        The text is empty without an interval.
+        """
         interval = self.interval
         if interval is None:
             return ""
@@ -108,11 +118,11 @@ class Ratio:
 
     @property
     def setup_saving(self) -> float | None:
-        """Share of the difference between the two times to target that setup explains.
+        """Return the fraction of the difference in time to target that setup explains.
 
-        1: the whole difference. Above 1, or negative: without setup, the result that is slower to
-        the target would be the faster one. None if the logs do not separate setup, or if the times
-        are equal.
+        A value of 1 means that setup explains the whole difference. With a value above 1 or below
+        0, the slower result would be the faster result if setup were excluded. The result is None
+        if the logs do not separate setup, or if the times are equal.
         """
         before, after = self.before.parts, self.after.parts
         if before is None or after is None or before.total == after.total:
@@ -121,7 +131,7 @@ class Ratio:
 
     @property
     def setup_explains_much(self) -> bool:
-        """Whether setup explains more than a fifth of the difference of the times to target."""
+        """Return whether setup explains more than 20 % of the difference in time to target."""
         before, after = self.before.parts, self.after.parts
         if before is None or after is None:
             return False
@@ -134,22 +144,22 @@ class Ratio:
 
     @property
     def rate(self) -> float | None:
-        """Ratio of samples per second, to a target or not."""
+        """Return the ratio of samples per second, for runs with or without a target."""
         return _over(self.after.samples_per_second, self.before.samples_per_second)
 
     @property
     def scaling_efficiency(self) -> float | None:
-        """Throughput divided by the ratio of devices: 1 is linear scaling."""
+        """Return throughput divided by the ratio of devices. 1 is linear scaling."""
         if self.throughput is None or not self.before.devices or not self.after.devices:
             return None
         return self.throughput * float(self.before.devices / self.after.devices)
 
     @property
     def scaling(self) -> str:
-        """Kind of scaling.
+        """Return the type of scaling.
 
-        `strong` (same global batch), `weak` (same batch per device), `mixed` (neither), or
-        `unknown`.
+        The types are `strong` (same global batch), `weak` (same batch per device), `mixed`
+        (different global batch and batch per device), and `unknown`.
         """
         batch_before, batch_after = self.before.global_batch_size, self.after.global_batch_size
         devices_before, devices_after = self.before.devices, self.after.devices
@@ -163,7 +173,7 @@ class Ratio:
 
     @property
     def places(self) -> str:
-        """Devices before and after.
+        """Return the device counts before and after.
 
         Examples: `1 → 8`, or with several nodes `1 × 1 → 2 × 4` (nodes × devices per node).
         """
@@ -174,10 +184,7 @@ class Ratio:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Further differences between the two results, and unsupported conclusions.
-
-        A conclusion is unsupported if there are too few runs.
-        """
+        """Return notes on differing hyperparameters, node boundaries, and too few runs."""
         differing = (
             settings_difference((self.before, self.after))
             .only((HYPERPARAMETERS,))
@@ -194,9 +201,9 @@ class Ratio:
 
     @property
     def chance(self) -> str:
-        """Note that the runs are too few to show whether devices change the epochs to target.
+        """Return a note that there are too few runs to compare the epochs to target.
 
-        The result is empty if it does not apply.
+        The note is empty if there are enough runs or the epochs are equal.
         """
         if (
             self.scaling != "strong"
@@ -222,14 +229,14 @@ class Ratio:
 
 
 def ratio_text(value: float) -> str:
-    """Return a ratio as text: `15.8`, `1.76`, `0.63`."""
+    """Format a ratio: `15.8`, `1.76`, `0.63`."""
     return f"{value:.2g}" if value < 0.1 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
 def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     """Return the factors by which `after` is better than `before`.
 
-    The caller must check that they are comparable.
+    The caller must check that the two results are comparable.
     """
     total = throughput = efficiency = setup = None
     in_blocks = before.parts is not None and after.parts is not None
@@ -261,13 +268,13 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
 def _seconds_per_epoch(result: Result, in_blocks: bool) -> float | None:
     """Return the time per epoch.
 
-    It excludes setup if the logs of both results separate setup (`in_blocks`).
+    The time excludes setup if the logs of both results separate setup (`in_blocks`).
     """
     return result.seconds_per_epoch if in_blocks else result.seconds_over_epochs
 
 
 def _scaling_ratio(before: Result, after: Result) -> float:
-    """Return the ratio of the factors by which `scaling.json` multiplies the two scores."""
+    """Return the ratio of the two scaling factors in `scaling.json`."""
     return (before.scaling_factor or 1.0) / (after.scaling_factor or 1.0)
 
 
@@ -278,13 +285,16 @@ def _over(above: float | None, below: float | None) -> float | None:
 def place(row: Result) -> tuple[int, int]:
     """Return the numbers of devices and nodes.
 
-    A log without a number of nodes counts as a single node.
+    A log without a number of nodes counts as one node.
     """
     return row.devices or 0, row.nodes or 1
 
 
 def _why_no_interval(row: Result) -> str:
-    """Return why the runs of a result do not suffice for an interval; empty if they do."""
+    """Return why the runs of a result do not suffice for an interval.
+
+    The reason is empty if the runs suffice.
+    """
     where = f"on {devices_text(row.devices or 0, row.nodes)}"
     if row.single_figure:
         return f"no single runs are known {where}"
@@ -296,12 +306,11 @@ def _why_no_interval(row: Result) -> str:
 
 
 def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
-    """Return means over as many runs drawn with replacement, averaged as the score is.
+    """Return the means of bootstrap resamples, averaged in the same way as the score.
 
     Returns:
-        Array (RESAMPLES, 3): seconds, epochs, and seconds in epochs, with NaN for unknown values.
-            For runs of fixed length,
-        array (RESAMPLES, 2): seconds and samples.
+        Array (RESAMPLES, 3) with seconds, epochs, and seconds in epochs. Unknown values are NaN.
+        For runs of fixed length, array (RESAMPLES, 2) with seconds and samples.
     """
     cached: dict[tuple[int, bool], _Floats] = row.__dict__.setdefault("_resampled", {})
     if (side, in_blocks) in cached:
@@ -324,8 +333,7 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
         runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
         values = np.array(sorted((run.samples, run.train_seconds) for run in runs))[:, ::-1]
     draws = _draws(len(runs), np.random.default_rng([SEED, side]))
-    # runs are in order of seconds, so the fastest and the slowest runs are at the ends of sorted
-    # draws
+    # Runs are sorted by seconds, so the fastest and slowest runs of a sorted draw are at its ends.
     cached[side, in_blocks] = np.concatenate(
         [values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws]
     )
@@ -333,9 +341,9 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
 
 
 def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield indices of drawn runs, shape (resamples, runs).
+    """Yield indices of drawn runs in arrays of shape (resamples, runs).
 
-    The blocks have bounded size and RESAMPLES rows in total.
+    The arrays have a limited size and RESAMPLES rows in total.
     """
     left = RESAMPLES
     while left:
@@ -357,7 +365,7 @@ def _intervals(
 
     if before.to_target != after.to_target:
         return None, None, None
-    with np.errstate(all="ignore"):  # sums of logged numbers may overflow
+    with np.errstate(all="ignore"):  # Sums of logged numbers may overflow.
         ratios = (_resampled(before, 0, in_blocks) / _resampled(after, 1, in_blocks)).T
         if not before.to_target:
             seconds, samples = ratios
@@ -372,10 +380,10 @@ def permutation_test(
 ) -> tuple[float, float] | None:
     """Return the p value of the difference of two means.
 
-    Also returns the smallest p value that this number of runs can give.
+    The second return value is the smallest p value that is possible with this number of runs.
 
-    The test is two-sided: p is twice the smaller tail. If both samples came from the same
-    distribution, every assignment of the runs to them would be equally likely (Ernst, Permutation
+    The test is two-sided: p is twice the smaller tail. If both samples come from the same
+    distribution, every assignment of the runs to the samples is equally likely (Ernst, Permutation
     Methods, Statistical Science 19 (2004), 676-685).
 
     Returns:
@@ -385,15 +393,15 @@ def permutation_test(
         return None
     values = [
         [float(f"{value:.9g}") for value in sample] for sample in (first, second)
-    ]  # tables are rounded
+    ]  # Times in published tables are rounded.
     if not all(map(math.isfinite, itertools.chain(*values))):
         return None
-    from scipy import stats  # the import takes half a second
+    from scipy import stats  # The import of SciPy takes 0.5 s.
 
     def sum_of_first(sample: Any, _: Any, axis: int) -> Any:
         return sample.sum(
             axis=axis
-        )  # grows with the difference of the means, and has a smaller rounding error
+        )  # This sum increases with the difference of the means and has a smaller rounding error.
 
     random = np.random.default_rng(SEED)
     options = {

@@ -1,6 +1,6 @@
-"""Results: the runs of an experiment with their score.
+"""Combines the runs of an experiment into a result with a score.
 
-All means and spreads of results are computed here.
+All means and standard deviations of results are computed in this module.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MIXED = "mixed"
-"""Version of the suite of a result whose runs were made with several versions."""
+"""Version of a result whose runs were made with several versions of the suite."""
 
 
 def results_table(
     paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
 ) -> pd.DataFrame:
-    """Return a table with a row for each result below `paths`.
+    """Return a DataFrame with a row for each result below `paths`.
 
     The arguments are those of `suite.results.table`.
 
@@ -81,11 +81,11 @@ def results(
 def results_of(runs: Iterable[Run]) -> list[Result]:
     """Return a result for each experiment among `runs`.
 
-    It has the settings, the score, and the mean figures of its runs.
+    A result has the settings, the score, and the mean values of its runs.
 
-    Runs that have not ended, were interrupted, have unknown settings, or are copies are left out. A
-    run that failed before it had logged all settings counts for the result that it fits, if it fits
-    one alone.
+    Unfinished runs, interrupted runs, runs with unknown settings, and copies are omitted. A run
+    that failed before all settings were logged is counted in the only result that it is compatible
+    with. The failed run is omitted if several results are compatible.
     """
     usable = (
         row
@@ -115,11 +115,11 @@ _OF_THE_TARGET = (
     "seconds", "unscaled_seconds", "epochs", "seconds_per_epoch", "seconds_over_epochs",
     *(f"seconds_{name}" for name in TimeParts._fields),
 )  # fmt: skip
-"""Columns that a result without a target does not have."""
+"""Columns that are empty for a result without a target."""
 
 
 def digest(experiment: object) -> str:
-    """Return a short digest of a value that `suite.results.experiment_key.experiment` returns."""
+    """Return a short digest of a value from `suite.results.experiment_key.experiment`."""
     return hashlib.blake2b(repr(experiment).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
@@ -160,12 +160,12 @@ def _result(members: Sequence[Run], key: str) -> Result:
 
 
 def _mixed(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the columns in which the runs of a result differ.
+    """Return the columns that differ between the runs of a result, with notes.
 
-    Also returns the values of the result, and notes about them.
+    Each column has the value that the result shows.
 
-    Runs of several versions of the suite form a result, and so do all logs in a folder of a
-    submission.
+    The runs of a result may come from several versions of the suite. A result of a submission
+    contains all logs in a folder.
     """
     versions = dict.fromkeys(
         f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile
@@ -197,7 +197,7 @@ _VERSION = ("suite_version", "git_commit")
 
 
 def _entry_notes(members: Sequence[Run]) -> Iterator[str]:
-    """Yield the files that could not be used, and the entries that contain the same logs."""
+    """Yield notes on files that could not be used and on entries with the same logs."""
     problems = {problem for row in members for problem in row.entry_problems}
     yield from sorted(problems)
     if len({row.scaling_factor for row in members}) > 1:
@@ -215,15 +215,14 @@ def _entry_notes(members: Sequence[Run]) -> Iterator[str]:
 
 
 def scoring_rule(row: Columns, attempts: int) -> ScoringRule | None:
-    """Return the rule that scores the runs of a result, or None for runs that no rule covers.
+    """Return the scoring rule of a result, or None for runs that no rule covers.
 
-    No rule covers demo runs, synthetic data, runs of fixed length, and results of which a single
-    figure is published.
+    No rule covers demo runs, synthetic data, runs of fixed length, and results with a single
+    published value.
 
     Args:
         row: The result, or one of its runs.
-        attempts: Number of its runs, failed runs included. Every published result counts as
-            complete.
+        attempts: Number of runs, including failed runs. Every published result counts as complete.
     """
     if not row.to_target or row.profile in ("demo", "synthetic") or row.single_figure:
         return None
@@ -243,10 +242,11 @@ def score(
     """Return the values of SCORE_COLUMNS for the runs of one result.
 
     Args:
-        runs: The successful runs in order of their start.
+        runs: The successful runs in order of start time.
         failed: Number of failed runs.
-        rule: Rule of the benchmark; None: the mean without the fastest and the slowest run.
-        scaling_factor: Factor of `scaling.json`, which multiplies the score.
+        rule: Scoring rule of the benchmark. With None, the score is the mean without the fastest
+            and slowest run.
+        scaling_factor: Factor in `scaling.json` by which the score is multiplied.
     """
     counted, fast, slow, notes = counted_runs(runs, failed, rule)
     retained = sorted(counted, key=lambda run: run.seconds or 0.0)[fast : len(counted) - slow]
@@ -295,11 +295,11 @@ def _score_method(runs: Sequence[Run], dropped_fastest: int) -> str:
 def _seconds_per_epoch(runs: Sequence[Run], in_blocks: bool) -> float | None:
     """Return the mean time per epoch.
 
-    The epochs are all that were trained in that time, also after the target.
+    All epochs that were trained in that time are counted, including epochs after the target.
 
     Args:
         runs: The runs whose mean is the score.
-        in_blocks: Divide the time of the blocks, not the time from `run_start` to `run_stop`.
+        in_blocks: Use the time of the blocks instead of the time from `run_start` to `run_stop`.
     """
     mean_seconds = mean(runs, "block_seconds" if in_blocks else "seconds")
     epochs = [trained for run in runs if (trained := epochs_trained(run)) is not None]
@@ -311,13 +311,13 @@ def _seconds_per_epoch(runs: Sequence[Run], in_blocks: bool) -> float | None:
 def counted_runs(
     runs: Sequence[Run], failed: int, rule: ScoringRule | None
 ) -> tuple[Sequence[Run], int, int, tuple[str, ...]]:
-    """Return the runs that enter the score.
+    """Return the runs that are scored, the numbers of dropped runs, and notes.
 
-    Also returns the numbers of dropped fastest and slowest runs, and notes.
+    The numbers are the dropped fastest runs and the dropped slowest runs.
 
-    The runs are scored as mlperf-logging's result_summarizer does: failed runs, as many as the rule
-    allows, are the slowest of the dropped runs. If too few runs are left for that, one is dropped
-    at each end, and none of fewer than three.
+    The scoring follows mlperf-logging's result_summarizer: failed runs, up to the number that the
+    rule allows, count as the slowest of the dropped runs. If there are too few runs for the rule,
+    one run is dropped at each end. With fewer than three runs, no run is dropped.
     """
     attempts, notes = len(runs) + failed, []
     is_complete = rule is not None and attempts >= rule.runs_required
@@ -357,7 +357,7 @@ def failures(row: Result) -> tuple[str, bool]:
 
     Example: `2 of 5 runs`. The text is empty without failed runs.
 
-    A complete set has a score if it has no more failed runs than its scoring rule allows.
+    A complete result has an official score if its scoring rule allows this number of failed runs.
     """
     failed, attempts = row.runs_failed, row.runs_failed + row.runs_successful
     if not failed:
@@ -372,21 +372,21 @@ def failures(row: Result) -> tuple[str, bool]:
 
 
 def _counts_failures(rule: ScoringRule, successful: int, failed: int) -> bool:
-    """Check whether a complete set has an official score in spite of its failed runs."""
+    """Check whether a complete result has an official score despite its failed runs."""
     if rule.first_converged is not None:
         return successful >= rule.first_converged or failed <= rule.dropped_runs
     return failed <= rule.allowed_failures
 
 
 def labels(row: Columns) -> tuple[str, ...]:
-    """Return the labels of the numbers of a run or a result, a busy machine included."""
+    """Return the labels of a run or result, including the label of a busy machine."""
     return (*row.labels, *((row.machine_condition,) if row.busy is not None else ()))
 
 
 def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
-    """Return the labels of several results.
+    """Return the distinct labels of several results.
 
-    Different labels of busy machines become a single `busy machine`.
+    Different labels of busy machines are merged into `busy machine`.
     """
     results = list(results)
     busy = {row.machine_condition for row in results if row.busy is not None}
@@ -424,9 +424,10 @@ def title(group: Sequence[Result]) -> str:
 
 
 def figure(row: Result) -> float | None:
-    """Return the main figure of a result.
+    """Return the main value of a result.
 
-    It is seconds to target, or samples per second of a run of fixed length.
+    The main value is the time to target in seconds, or the samples per second of a run of fixed
+    length.
     """
     value = row.seconds if row.to_target else row.samples_per_second
     return value or None
@@ -435,7 +436,7 @@ def figure(row: Result) -> float | None:
 def published_results(places: tuple[Path, ...] | None = None) -> list[Result]:
     """Return all published results and the results of the article.
 
-    Published results are scored by the rules of their round.
+    Published results are scored with the rules of their round.
     """
     return list(_published(places if places is not None else published_folders()))
 
@@ -446,13 +447,13 @@ def _published(places: tuple[Path, ...]) -> list[Result]:
 
 
 def find_published(name: str, option: str = "--to") -> list[Result]:
-    """Return the results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case.
+    """Return the published results of `ROUND/SUBMITTER/SYSTEM`, ignoring case.
 
-    ROUND or ROUND/SUBMITTER name all of their systems.
+    ROUND and ROUND/SUBMITTER select all systems of a round or submitter.
 
-    A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one
-    node, not `dgx1_n24_…` or `dgx1_multi_…`). Raises ValueError with the nearest names for one that
-    does not exist.
+    The beginning of a system name is sufficient. For example, `v0.5/NVIDIA/dgx1` selects every
+    `dgx1_…` system with one node, but not `dgx1_n24_…` or `dgx1_multi_…`. If no system matches, the
+    function raises ValueError with the nearest names.
     """
     listed = published_results()
     parts = [part for part in name.strip().strip("/").lower().split("/") if part]
@@ -473,9 +474,8 @@ def _matches_name(published_name: str, parts: Sequence[str]) -> bool:
     names = published_name.lower().split("/", 2)
     if len(parts) < 3:
         return list(parts) == names[: len(parts)]
-    clusters = (  # of the named system: `_n24_ngc19.05`, `_multi_ngc18.11`
-        r"[_\- ](?:multi|n\d+)(?:_.*)?"
-    )
+    # Multi-node variants of the system, such as `_n24_ngc19.05` and `_multi_ngc18.11`.
+    clusters = r"[_\- ](?:multi|n\d+)(?:_.*)?"
     form = rf"{re.escape(parts[2])}(?!{clusters}$)(?:[_\- ].*)?"
     return (
         list(parts[:2]) == names[:2]
@@ -490,12 +490,12 @@ def measured(
     workload: str | None = None,
     command: str = "report",
 ) -> list[Result]:
-    """Return the results below `paths`, and the published results of these names.
+    """Return the results below `paths`, and the published results with these names.
 
-    `suite COMMAND` uses them.
+    The results are the input of `suite COMMAND`.
 
-    Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or all are
-    of different workloads.
+    The function raises ValueError with a single-line message if there is no input, no run below
+    `paths` succeeded, or no result has the workload.
     """
     if not paths and not published:
         raise ValueError(

@@ -1,9 +1,10 @@
-"""Scoring rules of the benchmarks for each round.
+"""Scoring rules of the benchmarks in each round.
 
-They define required runs, dropped runs, and allowed failures.
+A rule defines the required runs, the dropped runs, and the allowed failures.
 
 The numbers are from mlperf-logging 4.1.68: `_ALL_RESULT_FILE_COUNTS` in benchmark_meta.py, and
-`max_dropped_scores` in result_summarizer/result_summarizer.py. Only NCF changed between rounds.
+`max_dropped_scores` in result_summarizer/result_summarizer.py. Only the rule of NCF differs between
+rounds.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ class ScoringRule:
     """Rule for the score of a complete result.
 
     The score is the mean time of the successful runs without the `dropped_runs` fastest and the
-    `dropped_runs` slowest runs. A failed run counts as slower than every successful run, so it is
-    among the slowest runs, which are dropped.
+    `dropped_runs` slowest runs. A failed run counts as slower than every successful run, so failed
+    runs are dropped first among the slowest runs.
     """
 
     runs_required: int
     dropped_runs: int = 1
-    """Number of fastest runs, and of slowest runs, that are dropped: `max_dropped_scores`."""
+    """Number of dropped fastest runs, and number of dropped slowest runs (`max_dropped_scores`)."""
     first_converged: int | None = None
-    """Number of successful runs in the score.
+    """Number of successful runs in the score, in order of start time.
 
-    They are the first in order of start. None: all successful runs.
+    With None, all successful runs are scored.
     """
 
     @property
     def allowed_failures(self) -> int:
-        """Number of failed runs that a complete result may contain.
+        """Return the number of failed runs that a complete result may contain.
 
-        With more failed runs, the summarizer gives no score.
+        With more failed runs, the summarizer computes no score.
         """
         if self.first_converged is not None:
             return self.runs_required - self.first_converged
@@ -44,12 +45,12 @@ class ScoringRule:
 
 
 FIRST_CONVERGED = 50
-"""Runs in the score of NCF in v0.5: the first 50 of 100 runs, in order of start, that reach the
-target (v0.5 rules).
+"""Number of runs in the score of NCF in v0.5: the first 50 of 100 runs, in order of start time,
+that reach the target (v0.5 rules).
 """
 
 _RULE_BY_BENCHMARK: Mapping[str, ScoringRule] = {
-    # benchmark_meta.py: `_ALL_RESULT_FILE_COUNTS["training"]`; result_summarizer.py: one dropped
+    # benchmark_meta.py: `_ALL_RESULT_FILE_COUNTS["training"]`. result_summarizer.py: one dropped
     # run, and four for unet3d.
     "resnet50": ScoringRule(5),
     "ssd": ScoringRule(5),
@@ -74,30 +75,28 @@ _RULE_BY_BENCHMARK: Mapping[str, ScoringRule] = {
     "llama31_405b": ScoringRule(3),
     "deepseekv3_671b": ScoringRule(3),
     "qwen35_397b_grpo": ScoringRule(3),
-    # v0.5 rules, section "Benchmark results": 100 runs of NCF. v0.5 is the only round with
-    # published NCF results.
+    # v0.5 rules, section "Benchmark results": 100 runs of NCF. Only v0.5 has published NCF results.
     "ncf": ScoringRule(100, first_converged=FIRST_CONVERGED),
 }
 _RULE_BY_ROUND: Mapping[tuple[str, str], ScoringRule] = {
     ("v0.6", "ncf"): ScoringRule(
         10
-    ),  # benchmark_meta.py; the round dropped NCF before its results were published
+    ),  # benchmark_meta.py. The round dropped NCF before its results were published.
 }
-"""Rules of rounds that differ from the rule of their benchmark."""
+"""Rules of rounds that differ from the general rule of the benchmark."""
 
 RUNS_REQUIRED: Mapping[str, int] = {
     name: rule.runs_required for name, rule in _RULE_BY_BENCHMARK.items()
 }
-"""Name of a workload in the suite to the number of runs that a result needs."""
+"""Number of runs that a result needs, by the suite's workload name."""
 
 
 def find_scoring_rule(benchmark: str, round_name: str = "") -> ScoringRule | None:
-    """Return the rule of a benchmark in a round, or None for an unknown benchmark.
+    """Return the scoring rule of a benchmark in a round, or None if it is unknown.
 
     Args:
-        benchmark: Name of the benchmark in logs of the rounds, or name of the workload in the
-            suite.
-        round_name: Round such as `v4.0`. A round without a special rule has the rule of the
+        benchmark: Name of the benchmark in logs of the rounds, or the suite's workload name.
+        round_name: Round such as `v4.0`. A round without a special rule has the general rule of the
             benchmark.
     """
     workload = workload_name(benchmark)

@@ -1,6 +1,6 @@
-"""Series: an experiment over device counts.
+"""Series: results of an experiment over device counts.
 
-The baseline and the speedup of every view are defined here.
+The baseline and the speedup of every view are defined in this module.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from suite.results.scores import figure
 
 
 def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
-    """Return the baseline of a series, the result on the fewest devices.
+    """Return the baseline of a series, which is the result on the fewest devices.
 
-    Speedups are relative to it.
+    Speedups are relative to the baseline.
 
-    This is the only definition of a baseline. Every view takes it from `Series.baseline`.
+    Every view gets the baseline from `Series.baseline`, so this function is the only definition.
 
     Args:
-        results: Results of a series in order of devices, at least one.
+        results: At least one result of a series, sorted by devices.
     """
     return results[0]
 
 
 @dataclass(frozen=True)
 class Series(Generic[AnyResult]):
-    """Results of an experiment that differ in the number of devices, in their order.
+    """Results of an experiment that differ in the number of devices, sorted by devices.
 
     A series has at least one result.
     """
@@ -46,32 +46,32 @@ class Series(Generic[AnyResult]):
 
     @property
     def baseline(self) -> AnyResult:
-        """The result that speedups are relative to."""
+        """Return the result that speedups are relative to."""
         return choose_baseline(self.results)
 
     @property
     def further_results(self) -> tuple[AnyResult, ...]:
-        """All results except the baseline."""
+        """Return all results except the baseline."""
         return tuple(result for result in self.results if result.key != self.baseline.key)
 
     @property
     def fewest(self) -> AnyResult:
-        """The result on the fewest devices."""
+        """Return the result on the fewest devices."""
         return self.results[0]
 
     @property
     def most(self) -> AnyResult:
-        """The result on the most devices."""
+        """Return the result on the most devices."""
         return self.results[-1]
 
     def speedup(self, result: Result, intervals: bool = False) -> Ratio | None:
-        """Return how much better a result of the series is than the baseline.
+        """Return the speedup of a result of the series over the baseline.
 
-        Returns None for the baseline.
+        The function returns None for the baseline.
 
         Args:
             result: A result of this series.
-            intervals: Compute confidence intervals, which takes some milliseconds.
+            intervals: True to compute confidence intervals, which takes a few milliseconds.
         """
         return None if result.key == self.baseline.key else ratio(self.baseline, result, intervals)
 
@@ -79,13 +79,13 @@ class Series(Generic[AnyResult]):
 def all_series(results: Iterable[AnyResult]) -> list[Series[AnyResult]]:
     """Return the series that the measured results form.
 
-    Each measured result belongs to exactly 1 series.
+    Each measured result belongs to exactly one series.
     """
     return [series for family in families(results) for series in series_of_family(family)]
 
 
 def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ratio]:
-    """Return the speedups, by the result's key."""
+    """Return the speedups by the key of the result."""
     found = {}
     for series in all_series(results):
         for result in series:
@@ -96,17 +96,16 @@ def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ra
 
 
 def families(results: Iterable[AnyResult], *ignored: str) -> list[list[AnyResult]]:
-    """Return the measured results grouped by experiment, without the number of devices.
+    """Return the measured results grouped by experiment, ignoring the number of devices.
 
-    Each group is in order of devices.
+    Each group is sorted by devices.
 
-    A family may have several results on the same number of devices, with different batches;
-    `series_of_family` separates them.
+    A family may contain several results with different batches on the same number of devices.
+    `series_of_family` separates these results.
 
     Args:
-        results: Results. Those without a time to target and without a rate are left out.
-        ignored: Further settings, as a user sets them (`batch`), in which results of a family may
-            differ.
+        results: Results. Results with neither a time to target nor a throughput are omitted.
+        ignored: Further command-line settings, such as `batch`, that may differ within a family.
     """
     measured = (
         result for result in results if figure(result) is not None and not result.all_reduces
@@ -119,11 +118,11 @@ def families(results: Iterable[AnyResult], *ignored: str) -> list[list[AnyResult
 
 
 def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
-    """Return a family as series with a single result on each number of devices.
+    """Split a family into series with a single result per device count.
 
-    Results with the same global batch in a series agree in their hyperparameters. If a number of
-    devices was measured with several batches or hyperparameters, results with the same batch form a
-    series before results with other batches join it.
+    Results with the same global batch in a series have equal hyperparameters. If several batches or
+    hyperparameters were measured on a device count, results with the same batch are combined into a
+    series before results with different batches are added.
     """
     chosen = {result.key: _chosen_hyperparameters(result) for result in family}
     order = {result.key: position for position, result in enumerate(family)}
@@ -161,7 +160,7 @@ def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
 
 
 def _chosen_hyperparameters(result: Result) -> dict[str, Any]:
-    """Return the logged hyperparameters that somebody chose, as they are compared."""
+    """Return the logged hyperparameters that a user chose, in comparable form."""
     return {
         name: value
         for name, value in key(result)

@@ -1,8 +1,8 @@
-"""Differences between results in their settings, as data.
+"""Differences between the settings of results, as data.
 
 Settings that differ are columns, and common values are separate.
 
-Rows of tables, names of series, filters and captions are made from it.
+Table rows, series names, filters, and captions are derived from this data.
 """
 
 from __future__ import annotations
@@ -26,42 +26,44 @@ from suite.results.experiment_key import (
 from suite.results.text import shortened
 
 NEVER_COMPARED_WITHOUT = ("precision", "global_batch_size", "clock")
-"""Settings that are named wherever times that differ in them are shown together."""
+"""Settings that are always named if times with different values of the settings are shown
+together.
+"""
 LABEL_CHARACTERS = 150
 VALUE_CHARACTERS = 40
 
 
 @dataclass(frozen=True)
 class SettingsDifference:
-    """The settings of several results.
+    """Settings of several results.
 
-    Settings that differ have a value for each result. The remaining settings have a common value.
+    A setting that differs has a value for each result. All other settings have a common value.
     """
 
     results: tuple[Columns, ...]
     columns: Mapping[str, tuple[Any, ...]]
-    """Setting that differs to its value in each result.
+    """Values of each differing setting in all results.
 
-    None: the result's logs do not have the setting.
+    A value is None if the logs of the result do not contain the setting.
     """
     common: Mapping[str, Any]
-    """Setting to the value that all results have."""
+    """Values of the settings that are equal in all results."""
 
     def without(self, names: Collection[str]) -> SettingsDifference:
-        """Return the difference without some settings, such as those that a table shows anyway.
+        """Return the difference without some settings, such as settings that a table shows.
 
-        `hyperparameters` names all.
+        The name `hyperparameters` removes all hyperparameters.
         """
         kept = {name: values for name, values in self.columns.items() if not _is_named(name, names)}
         return SettingsDifference(self.results, kept, self.common)
 
     def only(self, names: Collection[str]) -> SettingsDifference:
-        """Return the difference in some settings alone."""
+        """Return the difference restricted to some settings."""
         kept = {name: values for name, values in self.columns.items() if _is_named(name, names)}
         return SettingsDifference(self.results, kept, self.common)
 
     def with_known_values(self) -> SettingsDifference:
-        """Return the difference in the settings that the logs of all results have."""
+        """Return the difference restricted to settings that the logs of all results contain."""
         kept = {
             name: values
             for name, values in self.columns.items()
@@ -77,17 +79,17 @@ class SettingsDifference:
         ]
 
     def without_derived(self) -> SettingsDifference:
-        """Return the difference without labels and fingerprints, if anything else differs.
+        """Return the difference without derived settings, if any other setting differs.
 
-        Labels and fingerprints follow from other settings.
+        Labels and fingerprints are derived from other settings.
         """
         kept = {name: values for name, values in self.columns.items() if name not in DERIVED}
         return SettingsDifference(self.results, kept or self.columns, self.common)
 
     def distinguishing(self) -> SettingsDifference:
-        """Return the difference in as few settings as distinguish the results.
+        """Return the smallest set of differing settings that distinguishes the results.
 
-        Hyperparameters are left out first.
+        Hyperparameters are removed first.
         """
         if not self.columns:
             return self
@@ -100,7 +102,7 @@ class SettingsDifference:
             if name in (
                 "batch_rule",
                 "global_batch_size",
-            ):  # hyperparameters often follow from the batch, which is clearer
+            ):  # Hyperparameters often follow from the batch, which is easier to understand.
                 deciding = [setting for setting in rest if not setting.startswith(HYPERPARAMETERS)]
             if (
                 deciding
@@ -113,10 +115,10 @@ class SettingsDifference:
     def texts(self, name: str) -> list[str]:
         """Return the values of a setting as short texts.
 
-        They are cut so that different values stay different.
+        Different values have different texts, even after shortening.
         """
         values = self.columns[name]
-        if name in ("labels", "deviations"):  # only those that not all results have
+        if name in ("labels", "deviations"):  # Items that all results have are omitted.
             shared = set.intersection(*(set(value or ()) for value in values))
             values = tuple(
                 tuple(text for text in value or () if text not in shared) for value in values
@@ -129,11 +131,11 @@ class SettingsDifference:
     def labels(self, limit: int = LABEL_CHARACTERS, exceptions: bool = False) -> list[str]:
         """Return a label for each result.
 
-        Example: `learning rate 0.01, global batch 512`. Labels are empty if nothing differs.
+        Example: `learning rate 0.01, global batch 512`. Labels are empty if the settings are equal.
 
         Args:
-            limit: Characters of a label. Different labels stay different.
-            exceptions: Leave out values that more results have than each remaining value.
+            limit: Maximum number of characters of a label. Different labels remain different.
+            exceptions: Omit the most common value of each setting.
         """
         columns = {label(name): self.texts(name) for name in self.columns}
         usual = {
@@ -155,8 +157,8 @@ def settings_difference(results: Sequence[Columns], *ignored: str) -> SettingsDi
 
     Args:
         results: Results or runs.
-        ignored: Settings, as a user sets them (`gpus`, `batch`), that are left out with all that
-            follows from them.
+        ignored: Command-line settings (`gpus`, `batch`) to omit, together with all fields that
+            depend on these settings.
     """
     every = [facts(result) for result in results]
     out = set().union(*(left_out(result, ignored) for result in results)) if ignored else set()
@@ -178,18 +180,19 @@ def distinct_labels(
     ignored: Sequence[str] = (),
     always: Collection[str] = (),
 ) -> list[str]:
-    """Return labels that distinguish results of the same name.
+    """Return labels that distinguish results with the same name.
 
     A label has as few settings as possible.
 
     Args:
         results: Results or runs.
-        names: Name of each result; results of different names are not compared. Empty: all have the
-            same name.
-        shown: Settings that are shown next to the label, and are not repeated in it.
-        ignored: Settings, as a user sets them, that are left out with all that follows from them.
-        always: Settings that are named wherever they differ, between results of different names
-            too.
+        names: Name of each result. Only results with the same name are compared. If empty, all
+            results are compared.
+        shown: Settings that are shown next to the label and therefore omitted in the label.
+        ignored: Command-line settings to omit, together with all fields that depend on these
+            settings.
+        always: Settings that are included if they differ between any results, even results with
+            different names.
     """
     groups = grouped(enumerate(results), lambda pair: names[pair[0]] if names else "")
     labels = [""] * len(results)
@@ -211,13 +214,13 @@ def distinct_labels(
 
 
 def named_apart(results: Sequence[Columns], names: Sequence[str], **options: Any) -> list[str]:
-    """Return the name of each result, with a label if several results have the name."""
+    """Return the name of each result, with a label if the name is not unique."""
     labels = distinct_labels(results, names, **options)
     return [", ".join(filter(None, both)) for both in zip(names, labels, strict=True)]
 
 
 def _most_common(texts: Sequence[str]) -> str | None:
-    """Return the most frequent text if several results have it; None if there is no such text."""
+    """Return the most frequent text, or None if no text occurs several times."""
     (text, count), *further = Counter(texts).most_common(2)
     return text if count > max([1, *(further_count for _, further_count in further)]) else None
 

@@ -1,9 +1,9 @@
-"""System descriptions of submissions.
+"""Parses the system descriptions of submissions.
 
-They are `systems/SYSTEM.json` (v0.7 on), `system.json` (v0.6), and `entry.json` (v0.5).
+The files are `systems/SYSTEM.json` (since v0.7), `system.json` (v0.6), and `entry.json` (v0.5).
 
-The files come from submitters. Every value is optional, sizes are limited, and values of a wrong
-type are unknown.
+The files are written by submitters and therefore untrusted. Every value is optional, sizes are
+limited, and values of a wrong type are unknown.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from workloads import files
 from workloads.api import Json
 
 DESCRIPTION_FILES = ("system.json", "entry.json")
-"""Names of a description in the folder of the system: v0.6 and v0.5."""
+"""Names of a description file in the folder of the system, for v0.6 and v0.5."""
 _MAX_BYTES = 1 << 20
 _MAX_DEVICES = 1_000_000
 _NO_ACCELERATOR = ("n/a", "na", "none", "-")
-"""Names of the accelerator in descriptions of CPU systems."""
+"""Accelerator names that mean no accelerator, in descriptions of CPU systems."""
 _DIVISIONS = ("closed", "open")
 
 
@@ -36,17 +36,17 @@ class SystemDescription:
     submitter: str = ""
     division: str = ""
     framework: str = ""
-    """The submitter's text, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`."""
+    """Text from the submitter, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`."""
     accelerator: str = ""
     devices: int | None = None
-    """Accelerators of all nodes."""
+    """Number of accelerators in all nodes."""
     nodes: int | None = None
 
 
 def read_json_object(path: Path) -> Mapping[str, Json]:
     """Return the object in a small JSON file.
 
-    Raises ValueError with a single line if the file cannot be used.
+    The function raises ValueError with a single-line message if the file is unusable.
     """
     try:
         value = files.read_json(path, _MAX_BYTES)
@@ -59,11 +59,11 @@ def read_json_object(path: Path) -> Mapping[str, Json]:
 
 
 def find_description(submitter_folder: Path | None, system_folder: Path) -> Path | None:
-    """Return the file that describes a system, or None.
+    """Return the path of the file that describes a system, or None.
 
     Args:
-        submitter_folder: Folder that contains `systems/` and `results/`, if the layout of the
-            folders is known.
+        submitter_folder: Folder that contains `systems/` and `results/`, or None if the folder
+            layout is unknown.
         system_folder: Folder of the system's results.
     """
     candidates = [system_folder / name for name in DESCRIPTION_FILES]
@@ -75,7 +75,7 @@ def find_description(submitter_folder: Path | None, system_folder: Path) -> Path
 def read_description(path: Path) -> SystemDescription:
     """Return the description in a file.
 
-    Raises ValueError with a single line if the file is not a JSON object.
+    The function raises ValueError with a single-line message if the file is not a JSON object.
     """
     return parse_description(read_json_object(path))
 
@@ -88,7 +88,7 @@ def parse_description(value: Mapping[str, Json]) -> SystemDescription:
         if isinstance(node_list, list)
         else []
     )
-    if nodes:  # entry.json of v0.5
+    if nodes:  # Number of nodes in entry.json of v0.5.
         counts = [
             (_count(node.get("num_nodes")), _count(node.get("num_accelerators"))) for node in nodes
         ]
@@ -117,6 +117,6 @@ def _string(value: Mapping[str, Json], key: str) -> str:
 
 
 def _count(value: Json) -> int:
-    """Return a count, which may be a string such as `8` or `1.0`. Return 0 for all other values."""
+    """Return a positive integer, which may be a string such as `8` or `1.0`, or 0."""
     digits = str(value).strip().removesuffix(".0")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 8 else 0

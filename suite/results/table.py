@@ -1,7 +1,7 @@
-"""Every run as a row of one pandas DataFrame: our logs, foreign logs, published results.
+"""Reads runs of this suite, foreign logs, and published results into a DataFrame.
 
     from suite.results import table
-    runs = table("logs/")                  # a row a run, also those that failed
+    runs = table("logs/")                  # one row per run, including failed runs
     runs = table("logs/", published=True)  # with the runs of published rounds and an article
 
 `suite.results.columns.Run` describes each column. `suite.results.scores.results_table` returns a
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 def table(
     paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
 ) -> pd.DataFrame:
-    """Return a table with a row for each run below `paths`. The arguments are those of `read_runs`.
+    """Return a DataFrame with a row for each run below `paths`.
+
+    The arguments are those of `read_runs`.
 
     Raises:
         ValueError: A path contains no log.
@@ -39,13 +41,14 @@ def table(
 def read_runs(
     paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
 ) -> list[Run]:
-    """Return the runs below `paths`, those that failed or have not ended too.
+    """Return the runs below `paths`, including failed and unfinished runs.
 
-    A copy of a log within one entry does not count; its row names the log that counts in `copy_of`.
+    A copy of a log within the same entry is not counted. The column `copy_of` of the copy has the
+    path of the counted log.
 
     Args:
         paths: Logs, or folders that are searched for logs.
-        published: Add a row for each run of the published rounds and for each row of the article.
+        published: True to add the runs of the published rounds and the rows of the article.
 
     Raises:
         ValueError: A path contains no log.
@@ -66,9 +69,9 @@ def read_runs(
 
 
 def shareable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that files can contain.
+    """Return a DataFrame that can be written to files.
 
-    Mappings and lists become JSON, and columns of mixed types become text.
+    Mappings and lists are converted to JSON, and columns of mixed types to text.
     """
     shown = frame.copy()
     for name in shown.columns:
@@ -78,9 +81,9 @@ def shareable(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_one_type(values: Sequence[Any]) -> list[Any]:
-    """Return the values of a column in one type.
+    """Return the values of a column converted to a common type.
 
-    Seeds of logs may be text, or integers that a file's type cannot hold.
+    Seeds in logs may be text, or integers that exceed the range of the file's type.
     """
     storable = [_storable(value) for value in values]
     present = [value for value in storable if value is not None and value == value]
@@ -94,9 +97,9 @@ def _of_one_type(values: Sequence[Any]) -> list[Any]:
 
 
 def _storable(value: Any) -> Any:
-    """Return mappings and lists as JSON, and text in UTF-8.
+    """Convert mappings and lists to JSON, and text to valid UTF-8.
 
-    Logs may contain halves of surrogate pairs.
+    Logs may contain unpaired surrogates.
     """
     if isinstance(value, (Mapping, tuple, list)):
         value = json.dumps(value, ensure_ascii=False, default=str)

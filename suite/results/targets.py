@@ -18,10 +18,11 @@ _V06 = {
 }
 
 OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
-    # v0.6 rules text; BLEU in points. Dated `MLPerf:` lines are known from that round alone.
+    # v0.6 rules text. BLEU is in percentage points. Only v0.6 has dated `MLPerf:` lines with
+    # targets.
     "MLL": _V06,
     "MLPerf": _V06,
-    # mlperf-logging 4.1.68, compliance_checker/training_0.7.0/closed_*.yaml; BLEU as a fraction.
+    # mlperf-logging 4.1.68, compliance_checker/training_0.7.0/closed_*.yaml. BLEU is a fraction.
     "MLLOG": {
         "resnet": {"top1": 0.759},
         "ssd": {"map": 0.230},
@@ -29,9 +30,9 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "gnmt": {"bleu": 0.240},
         "transformer": {"bleu": 0.250},
         "ncf": {"hr_at_10": 0.635},
-        "retinanet": {"map": 0.340},  # training_2.0.0/closed_ssd.yaml
-        # Benchmarks of later rounds, from their closed_*.yaml. No round changed one of these
-        # targets. Their logs have no name for the metric.
+        "retinanet": {"map": 0.340},  # Source: training_2.0.0/closed_ssd.yaml.
+        # Benchmarks of later rounds, from their closed_*.yaml. All rounds have the same target. The
+        # logs contain no name of the metric.
         "dlrm": {"quality": 0.8025},
         "dlrm_dcnv2": {"quality": 0.80275},
         "unet3d": {"quality": 0.908},
@@ -47,9 +48,9 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "deepseekv3_671b": {"quality": 3.6},
     },
 }
-"""Line format to benchmark to metric name to target.
+"""Official targets by line format, benchmark, and metric name.
 
-NCF was dropped after v0.5 (its 0.635 is kept for `:::MLLOG`).
+NCF was dropped after v0.5. Its target of 0.635 is kept for `:::MLLOG`.
 """
 
 LABELED_IN_SAMPLES = frozenset(
@@ -66,7 +67,7 @@ LABELED_IN_SAMPLES = frozenset(
         "deepseekv3_671b",
     }
 )
-"""Benchmarks whose evaluations have a number of samples, tokens, or epochs as label, depending on
+"""Benchmarks whose evaluations are labeled with samples, tokens, or epochs, depending on the
 program and round.
 """
 
@@ -74,14 +75,16 @@ QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {
     "maskrcnn": ("BBOX", "SEGM"),
     "mask_rcnn": ("BBOX", "SEGM"),
 }
-"""Benchmark to the names of its two quality metrics, for logs that hold a bare pair of numbers."""
+"""Names of a benchmark's two quality metrics, for logs that contain a pair of numbers without
+names.
+"""
 
 
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
-    """Return the factor to display values of a metric: 100 for BLEU as a fraction, else 1.
+    """Return the display factor of a metric: 100 for BLEU as a fraction, otherwise 1.
 
-    Some logs have BLEU as a fraction, and some in points. The target decides, or the largest of
-    `values` without a target.
+    Some logs contain BLEU as a fraction, and some in percentage points. The target decides. Without
+    a target, the largest of `values` decides.
     """
     if "bleu" not in metric.lower():
         return 1.0
@@ -90,20 +93,22 @@ def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) 
 
 
 _TARGET_TOLERANCE = 2.0**-23
-"""Relative difference up to which two targets are one: the rounding of a float32, and no more:
-0.6349996 is not 0.635.
+"""Maximum relative difference between equal targets.
+
+The tolerance covers only the rounding of a float32. For example, 0.6349996 and 0.635 are different
+targets.
 """
 
 
 def same_targets(
     left: Mapping[str, float], right: Mapping[str, float], workload: str
 ) -> bool | None:
-    """Check whether two targets of a workload are the same quality. None if a target is unknown.
+    """Check whether two targets of a workload are equal. Unknown targets return None.
 
-    Single targets are compared by value, because logs of the rounds name the metric differently.
-    Several targets are compared by name.
+    Single targets are compared by value, because logs of different rounds have different names for
+    the metric. Several targets are compared by name.
     """
-    metric = METRIC_NAMES.get(workload, "")  # whatever the log calls it
+    metric = METRIC_NAMES.get(workload, "")  # The name of the metric in the log does not matter.
     first, second = (
         {name: value * bleu_scale(metric, value) for name, value in side.items()}
         for side in (left, right)
@@ -126,11 +131,14 @@ METRIC_NAMES: Mapping[str, str] = {
     "transformer": "bleu",
     "ncf": "hr_at_10",
 }
-"""Workload to the name of its (first) metric."""
+"""Name of the (first) metric of each workload."""
 
 
 def metric_name(metric: str, workload: str) -> str:
-    """Return the name of a metric. Logs of v0.5 call every metric `quality`."""
+    """Return the name of a metric.
+
+    Logs of v0.5 call every metric `quality`, so the workload determines the name.
+    """
     return METRIC_NAMES.get(workload, metric) if metric == "quality" else metric
 
 
@@ -143,7 +151,7 @@ METRIC_TITLES: Mapping[str, str] = {
     "bleu": "BLEU",
     "hr_at_10": "hit rate at 10",
 }
-"""What pages call a metric of a log."""
+"""Title of each metric on pages."""
 
 METRIC_ABBREVIATIONS: Mapping[str, str] = {
     "top1": "top-1",
@@ -154,11 +162,14 @@ METRIC_ABBREVIATIONS: Mapping[str, str] = {
     "bleu": "BLEU",
     "hr_at_10": "HR@10",
 }
-"""Metric of a log to its short name, for the head of a narrow column."""
+"""Short name of each metric, for the heading of a narrow column."""
 
 
 def metric_abbreviation(metric: str) -> str:
-    """Return `HR@10` for `hr_at_10`, and any metric without an abbreviation unchanged."""
+    """Return the abbreviation of a metric, such as `HR@10` for `hr_at_10`.
+
+    A metric without an abbreviation is returned unchanged.
+    """
     return METRIC_ABBREVIATIONS.get(metric, metric)
 
 
@@ -171,9 +182,9 @@ def metric_title(metric: str) -> str:
 
 
 def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
-    """Return targets as text, BLEU in points: `top1 0.759`, `bleu 24`.
+    """Format targets as text, such as `top1 0.759` or `bleu 24`.
 
-    The workload resolves the metric name of v0.5.
+    BLEU is in percentage points. The workload determines the metric name for v0.5.
     """
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     return ", ".join(
@@ -182,7 +193,7 @@ def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
 
 
 def target_text(targets: Mapping[str, float], workload: str = "") -> str:
-    """Return targets as readable text.
+    """Format targets as readable text.
 
     Examples: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, and `quality ≤ 3.3` for a loss.
     """

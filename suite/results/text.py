@@ -1,6 +1,6 @@
-"""Cleans and escapes text for terminals, Markdown cells, and CSV cells.
+"""Sanitizes and escapes text for terminals, Markdown cells, and CSV cells.
 
-Text from logs is not trusted.
+Text from logs is untrusted.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ import unicodedata
 from collections.abc import Sequence
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Unicode categories that would move the cursor, reorder the line, or cannot be encoded."""
+"""Unicode categories of characters that move the cursor, reorder the line, or cannot be encoded."""
 _MARKDOWN = {"\\": "\\\\", "|": "\\|", "`": "\\`", "[": "\\[", "<": "&lt;", "&": "&amp;"}
 
 
 def clean(text: str, limit: int = 200) -> str:
     """Return text as a printable line of at most `limit` characters.
 
-    Control characters become spaces; longer text ends in `…`.
+    Control characters are replaced by spaces. Text that is cut ends with `…`.
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    if cut.isprintable():  # nothing of _INVISIBLE: a tenth of the time
+    # A printable text contains no character of _INVISIBLE. This check takes a tenth of the time.
+    if cut.isprintable():
         return cut.strip()
     return "".join(
         " " if unicodedata.category(letter) in _INVISIBLE else letter for letter in cut
@@ -27,23 +28,26 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def markdown_escape(text: str) -> str:
-    """Return clean text for a cell of a Markdown table.
+    """Sanitize text and escape it for a cell of a Markdown table.
 
-    Characters that end a cell or make markup are escaped.
+    Characters that end a cell or create markup are escaped.
     """
     return "".join(_MARKDOWN.get(letter, letter) for letter in text)
 
 
 def csv_cell(text: str) -> str:
-    """Return text for a CSV cell: a single line that a spreadsheet does not take for a formula."""
+    """Return text as a CSV cell that a spreadsheet does not treat as a formula.
+
+    The cell is a single line.
+    """
     cell = clean(text, 1000)
     return "'" + cell if cell.startswith(("=", "+", "-", "@")) else cell
 
 
 def devices_text(devices: int, nodes: int | None = None) -> str:
-    """Return a number of devices as text.
+    """Format a number of devices.
 
-    Examples: `1 device`, `8 devices`, `2 × 4 devices` over nodes. 0 is an unknown number.
+    Examples: `1 device`, `8 devices`, `2 × 4 devices` for two nodes. 0 means an unknown number.
     """
     if not devices:
         return "an unknown number of devices"
@@ -51,9 +55,9 @@ def devices_text(devices: int, nodes: int | None = None) -> str:
 
 
 def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
-    """Return devices with their nodes as text: `2 × 4` is nodes × devices per node.
+    """Format a number of devices as nodes × devices per node, such as `2 × 4`.
 
-    On a single node `4`, unless `several`.
+    A single node is omitted (`4`), unless `several` is True.
     """
     if not nodes or not devices or (nodes == 1 and not several) or devices % nodes:
         return str(devices)
@@ -61,22 +65,22 @@ def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
 
 
 def time_text(seconds: float, size: float | None = None) -> str:
-    """Return a time: seconds below two minutes, else minutes with two decimals.
+    """Format a time in seconds below two minutes, otherwise in minutes with two decimals.
 
-    `size` is a time that selects the unit.
+    If `size` is given, the unit is chosen for `size` seconds.
     """
     number, unit = _time_in(seconds, seconds if size is None else size)
     return f"{number} {unit}"
 
 
 def range_text(low: float, high: float, mean: float) -> str:
-    """Return two times in the unit of `time_text` for their mean: `4.5–4.7 s`."""
+    """Format a time range in the unit that `time_text` uses for the mean: `4.5–4.7 s`."""
     number, unit = _time_in(high, mean)
     return f"{_time_in(low, mean)[0]}–{number} {unit}"
 
 
 def figure_text(value: float, digits: int = 3) -> str:
-    """Return a figure with significant digits, or whole if it is large.
+    """Format a number with significant digits. Large numbers are rounded to integers.
 
     Examples: `0.0443`, `7,703`, `12,590`, but not `1.259e+04`.
     """
@@ -85,7 +89,10 @@ def figure_text(value: float, digits: int = 3) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Return a share as percent with two digits, `1.3 %`; smaller shares as `below 0.1 %`."""
+    """Format a fraction as percent with two digits, such as `1.3 %`.
+
+    Small fractions are shown as `below 0.1 %`.
+    """
     return (
         "below 0.1 %"
         if 0 < share < 0.001
@@ -96,17 +103,17 @@ def percent_text(share: float) -> str:
 
 
 def rate_text(value: float) -> str:
-    """Return a rate with three significant digits, above 100 without decimals."""
+    """Format a rate with three significant digits. Rates above 100 have no decimals."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def cost_text(cost: float) -> str:
-    """Return a cost with two decimals; small costs have three significant digits."""
+    """Format a cost with two decimals. Small costs have three significant digits."""
     return f"{cost:,.2f}" if cost >= 1 else f"{cost:.3g}"
 
 
 def energy_text(joules: float) -> str:
-    """Return joules as `3.4 kWh`, `52.1 Wh`, or `820 J`."""
+    """Format an energy in joules as `3.4 kWh`, `52.1 Wh`, or `820 J`."""
     for unit, size in (("kWh", 3.6e6), ("Wh", 3600.0)):
         if joules >= size:
             return f"{joules / size:,.1f} {unit}"
@@ -114,7 +121,7 @@ def energy_text(joules: float) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """Return a size in powers of 1,024: `4 KiB`, `1 GiB`, `1.5 MiB`."""
+    """Format a size in powers of 1,024: `4 KiB`, `1 GiB`, `1.5 MiB`."""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if size >= 1 << power:
             return f"{size / (1 << power):.4g} {unit}"
@@ -122,16 +129,16 @@ def bytes_text(size: float) -> str:
 
 
 def _time_in(seconds: float, size: float) -> tuple[str, str]:
-    """Return seconds as text in the unit for a time of `size` seconds, and that unit."""
+    """Format seconds in the unit for a time of `size` seconds, and return the unit."""
     if size >= 120:
         return f"{seconds / 60:,.2f}", "min"
     return (f"{seconds:.1f}" if size >= 1 else f"{seconds:.3g}"), "s"
 
 
 def shortened(texts: Sequence[str], limit: int) -> list[str]:
-    """Return each text in at most `limit` characters.
+    """Shorten each text to at most `limit` characters.
 
-    Different texts stay different: the middle is left out if the ends differ.
+    Different texts remain different. If the ends of the texts differ, the middle is removed.
     """
     distinct = list(dict.fromkeys(texts))
     for tail in (0, limit // 3, limit // 2, 2 * limit // 3):
@@ -156,5 +163,5 @@ def _without_middle(text: str, limit: int, tail: int) -> str:
     words = kept.rpartition(" ")[0]
     whole = (
         words if not tail and len(words) > limit // 2 and text[len(kept)] != " " else kept
-    )  # rather no half word
+    )  # The text is cut at the end of a word.
     return f"{whole.rstrip(' ,;:')}…{text[-tail:].lstrip() if tail else ''}"

@@ -1,6 +1,7 @@
-"""The parts of a time to target: setup, training, waiting for data, evaluation, and other.
+"""Components of a time to target.
 
-They add up to the whole.
+The components are setup, training, waiting for data, evaluation, and other. Their sum is the time
+to target.
 """
 
 from __future__ import annotations
@@ -12,39 +13,46 @@ from typing import NamedTuple
 from suite.results.logs.record import RunRecord
 
 _TOLERANCE = 0.01
-"""The parts of a contradictory log exceed the whole by more than this share of it."""
+"""Maximum relative excess of the sum of components over the total. The log is contradictory
+above this limit.
+"""
 _CLOCK_SECONDS = 0.05
-"""Time stamps are milliseconds, and each block rounds twice."""
+"""Tolerance in seconds, because time stamps are in milliseconds and each block has two rounded time
+stamps.
+"""
 
 
 class TimeParts(NamedTuple):
     """Seconds of a run from `run_start` to `run_stop`, separated by activity."""
 
     setup: float
-    """Before the first block.
+    """Seconds before the first block.
 
-    Under clock v0.5 this includes building the model and loading the data.
+    Under clock v0.5, setup includes building the model and loading the data.
     """
     training: float
-    """In training steps, without waiting for data."""
+    """Seconds in training steps, without waiting for data."""
     data_wait: float
     evaluation: float
     other: float
-    """Checkpoints, interruptions, and the time between blocks."""
+    """Seconds of checkpoints, interruptions, and gaps between blocks."""
 
     @property
     def total(self) -> float:
-        """The time to target."""
+        """Return the time to target."""
         return sum(self)
 
     @property
     def outside_epochs(self) -> float:
-        """Setup and other: what more devices do not make faster."""
+        """Return the seconds of setup and other, which additional devices do not reduce."""
         return self.setup + self.other
 
 
 def time_parts(record: RunRecord) -> TimeParts | None:
-    """Return the parts of a run's time, if its log separates them consistently."""
+    """Return the components of a run's time, or None.
+
+    The function returns None if the log does not separate the components consistently.
+    """
     times, whole = record.block_times, record.seconds
     training = [block.train_seconds for block in record.throughput]
     measured = [seconds for seconds in training if seconds is not None]
@@ -58,12 +66,15 @@ def time_parts(record: RunRecord) -> TimeParts | None:
         return None
     setup = max(
         0.0, times.setup_seconds + min(remaining, 0.0)
-    )  # a rounding error of the time stamps
+    )  # The difference is a rounding error of the time stamps.
     return TimeParts(setup, trained - data_wait, data_wait, evaluation, max(remaining, 0.0))
 
 
 def mean_parts(records: Sequence[RunRecord | None]) -> TimeParts | None:
-    """Return the mean parts of several runs, if the parts of all runs are known."""
+    """Return the mean components of several runs.
+
+    The function returns None if the components of any run are unknown.
+    """
     parts = [None if record is None else time_parts(record) for record in records]
     measured = [part for part in parts if part is not None]
     if not measured or len(measured) < len(parts):

@@ -1,4 +1,4 @@
 """Exports runs to experiment trackers.
 
-`exported.py` defines the exported data, and there is one module per tracker that writes them.
+`exported.py` defines the exported data. Each tracker has a module that writes the data.
 """

@@ -1,6 +1,6 @@
-"""The data of a run that trackers receive: scalars, hyperparameters, tags, and files.
+"""Data of a run for experiment trackers: scalars, hyperparameters, tags, and files.
 
-All data come from the log of the run, and none from the machine that exports. Every time is a time
+All data come from the log of the run. No data come from the exporting machine. Every time is a time
 stamp of the log.
 """
 
@@ -27,14 +27,15 @@ from workloads.api import field_names
 
 NOT_VERIFIED = "Not verified by MLCommons Association"
 Scale = str | int | float | bool
-"""A value of a hyperparameter."""
+"""Value of a hyperparameter."""
 _TAGS = (
     "system", "device_name", "framework_version", "deviations", "round", "submitter", "division",
     "status", "reason", "machine_condition", *field_names(RunSettings, experiment_key=False),
 )  # fmt: skip
-"""Columns that describe the origin and the conditions of a run, in addition to the labels.
+"""Columns that describe the origin and conditions of a run. Trackers store these columns and the
+labels as tags.
 
-Settings that decide the computation of a run are hyperparameters instead.
+Settings that determine the computation of a run are stored as hyperparameters instead.
 """
 _LONGEST_NAME, _LONGEST_VALUE = 100, 500
 
@@ -44,9 +45,9 @@ class Scalar:
     """A point of a curve."""
 
     name: str
-    """The name has the unit of `at` as prefix: `epoch/…`, `step/…`, or `second/…`.
+    """Name with a prefix for the unit of `at`: `epoch/…`, `step/…`, or `second/…`.
 
-    `result/…` is a figure of the whole run, at its last step.
+    The prefix `result/…` marks a value of the whole run, which is stored at the last step.
     """
     value: float
     at: int
@@ -55,7 +56,7 @@ class Scalar:
 
     @property
     def axis(self) -> str:
-        """`epoch`, `step`, `second` or `result`."""
+        """Return the prefix of the name: `epoch`, `step`, `second`, or `result`."""
         return self.name.partition("/")[0]
 
 
@@ -64,51 +65,53 @@ class ExportedRun:
     """A run in the form that all trackers receive."""
 
     identity: str
-    """Identifies the run. It is the same for all copies of a log, from the first evaluation on."""
+    """Identifier of the run. All copies of a log have the same identifier, from the first
+    evaluation on.
+    """
     name: str
     workload: str
     labels: tuple[str, ...]
-    """Labels to show next to the numbers: `demo`, `cpu`, `busy machine: …`."""
+    """Labels that must be displayed with the numbers: `demo`, `cpu`, `busy machine: …`."""
     start_ms: int
     end_ms: int | None
-    """None: the run is in progress."""
+    """End time in ms since 1970. None while the run is in progress."""
     status: str
-    """`success`, `running`, or the status with which the run ended."""
+    """`success`, `running`, or another status with which the run ended."""
     hyperparameters: Mapping[str, Scale]
     tags: Mapping[str, str]
     scalars: tuple[Scalar, ...]
     files: Mapping[str, Path]
-    """Maps a name in the run's folder to the path of the file.
+    """Path of each file by its name in the run's folder.
 
-    It contains the log, and the remaining files of a run that this suite wrote. Empty while the run
-    is in progress.
+    The files are the log and the other files that this suite wrote for the run. The mapping is
+    empty while the run is in progress.
     """
 
     @property
     def title(self) -> str:
-        """Return the name with the labels, for views that show only the name next to a curve."""
+        """Return the name with the labels, for displays that show only a name."""
         return f"{self.name} ({', '.join(self.labels)})" if self.labels else self.name
 
     @property
     def labels_text(self) -> str:
-        """Return the labels in one line, and a note that the numbers are not verified."""
+        """Return the labels in one line, with a note that the results are not verified."""
         return "; ".join((*self.labels, NOT_VERIFIED))
 
 
 class Tracker(Protocol):
-    """A destination of exported runs."""
+    """Destination of exported runs, such as a TensorBoard folder."""
 
     def add(self, run: ExportedRun) -> int:
         """Add the new data of a run, and return the number of new scalars.
 
-        Data that the tracker already has are not written again.
+        Data that are already stored in the tracker are not written again.
         """
 
 
 def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
-    """Return the runs below `paths` in order of their start, and the number of skipped runs.
+    """Return the runs below `paths` by start time, and the number of skipped runs.
 
-    A run is skipped if its log has no evaluation and no throughput yet, or if it is a copy.
+    A run is skipped if its log has neither an evaluation nor throughput, or if the log is a copy.
 
     Raises:
         ValueError: A path contains no log.
@@ -124,9 +127,9 @@ def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
 
 
 def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
-    """Return the exported form of a run, or None if it has no data to show.
+    """Convert a run for export. Runs without data to display return None.
 
-    The settings of such a run need not be complete.
+    A run may have incomplete settings.
     """
     if log.start_ms is None or not (log.evaluations or log.throughput):
         return None
@@ -162,12 +165,12 @@ def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
 
 
 def _identity(log: RunRecord) -> str:
-    """Return a hash of the facts that a log contains before its first evaluation.
+    """Return a hash of the log's content before its first evaluation.
 
-    The digest of the log is not used because it changes as the log grows. The path is not used
-    because it changes if the log is moved, and logs on two machines may have the same path. Runs
-    without a seed may have begun in the same second (suite.results.logs.copies), so the digest is
-    used for them.
+    The digest of the log is not used, because it changes while the log grows. The path is not used,
+    because a log may be moved, and logs on two machines may have the same path. Runs without a seed
+    may have started in the same second (suite.results.logs.copies), so their identity is the
+    digest.
     """
     settings = [
         log.benchmark,
@@ -183,9 +186,10 @@ def _identity(log: RunRecord) -> str:
 
 
 def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
-    """Yield every figure by step, and by epoch if all evaluations are at whole epochs.
+    """Yield the measured values by step, and by epoch for evaluations at whole epochs.
 
-    Figures are given by second if the log has neither steps nor whole epochs.
+    The values are given by epoch only if all evaluations are at whole epochs. If the log has
+    neither steps nor whole epochs, the values are given by second.
     """
     epochs = [log.epochs_at(evaluation) for evaluation in log.evaluations]
     whole = all(epoch is not None and epoch.is_integer() for epoch in epochs)
@@ -211,7 +215,7 @@ def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
 
 
 def _of_block(block: Throughput) -> dict[str, float]:
-    """Return the figures of a training block that the log contains."""
+    """Return the measured values that the log contains for a training block."""
     names = ("samples_per_second", "train_seconds", "evaluation_seconds", "data_wait_seconds")
     figures = {"training_loss": block.loss} | {name: getattr(block, name) for name in names}
     logged = {name: value for name, value in figures.items() if value is not None}
@@ -221,7 +225,7 @@ def _of_block(block: Throughput) -> dict[str, float]:
 def _figures(row: Run) -> Iterator[tuple[str, float]]:
     """Yield the numeric columns of a run.
 
-    The duration is the time to target if the run reached its target.
+    The duration is called time to target if the run reached its target.
     """
     for item in declared_fields(Run):
         value = getattr(row, item.name)
@@ -236,10 +240,10 @@ def _figures(row: Run) -> Iterator[tuple[str, float]]:
 
 
 def _files(log: RunRecord) -> dict[str, Path]:
-    """Return the files that docs/reference/run_folder.md lists, by their names in the folder.
+    """Return the files that docs/reference/run_folder.md lists, by their names.
 
-    Only a run that this suite wrote has such files. Links are left out, because they may point
-    outside the folder.
+    Only runs of this suite have such files. Links are omitted, because they may point outside of
+    the folder.
     """
     folder, named = log.path.parent, list[Path]()
     if log.settings.profile:
@@ -258,14 +262,14 @@ def _files(log: RunRecord) -> dict[str, Path]:
 
 
 def _name(text: str) -> str:
-    """Return a name that every tracker accepts. Names in logs may contain any character."""
+    """Return a name that every tracker accepts. Names in logs may contain any characters."""
     return re.sub(r"[^\w.-]+", "_", text).strip("._")[:_LONGEST_NAME] or "_"
 
 
 def _scale(value: Any) -> Scale:
-    """Return a number that a float represents exactly, a boolean, or one printable line.
+    """Return a number that a float can represent exactly, a boolean, or a printable line.
 
-    An empty text means that the value is missing.
+    An empty string represents a missing value.
     """
     return (
         value if isinstance(value, (int, float)) and -(2.0**53) < value < 2.0**53 else _text(value)

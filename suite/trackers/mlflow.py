@@ -1,4 +1,7 @@
-"""MLflow: runs with parameters, metrics, tags, and artifacts, in an SQLite file or on a server."""
+"""Exports runs to MLflow, in an SQLite file or on a server.
+
+A run has parameters, metrics, tags, and artifacts.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-# MLflow sends usage data by default. The variable is read when MLflow is imported.
+# MLflow sends usage data by default. The environment variable must be set before MLflow is
+# imported.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-# If a server stops answering, give up after a minute. MLflow's default is more than four minutes.
+# The export gives up after a minute if a server stops responding. MLflow's default is more than
+# four minutes.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
@@ -25,29 +30,29 @@ from suite.trackers.exported import ExportedRun, Scalar
 
 _Entity = TypeVar("_Entity")
 _IDENTITY = "suite.run"
-"""Tag that identifies a run in later exports."""
+"""Name of the tag by which later exports find a run."""
 _SQLITE = "sqlite:///"
 _LONGEST_ERROR = 500
 _AT_ONCE = 100
-"""Maximum number of parameters in a request. The limit for metrics is ten times as high."""
+"""Maximum number of parameters per request. The limit for metrics is ten times as high."""
 _ENDS = {"success": "FINISHED", "interrupted": "KILLED"}
-"""Maps the status of a run to MLflow's status. All remaining statuses are `FAILED`."""
+"""MLflow status for each run status. All other statuses become `FAILED`."""
 
 
 class MLflow:
-    """Runs at a tracking URI, with an experiment for each workload."""
+    """Runs at an MLflow tracking URI, with an experiment for each workload."""
 
     def __init__(self, output: str) -> None:
-        """Open the store.
+        """Open the MLflow store.
 
         Raises:
-            ValueError: MLflow refuses the store, or a package for its database is missing.
+            ValueError: MLflow rejects the store, or a package for its database is missing.
         """
         self._output = output
         with self._one_line_errors():
             self._client = MlflowClient(tracking_uri=output)
         self._artifacts = None
-        # MLflow's default folder for artifacts is below the working directory.
+        # By default, MLflow stores artifacts below the working directory.
         if output.startswith(_SQLITE):
             self._artifacts = Path(output.removeprefix(_SQLITE)).absolute().parent / "mlartifacts"
         self._written: dict[str, set[tuple[str, int, int]]] = {}
@@ -56,7 +61,7 @@ class MLflow:
         """Add the new data of a run, and return the number of new scalars.
 
         Raises:
-            ValueError: MLflow refuses the data, or the server does not answer.
+            ValueError: MLflow rejects the data, or the server does not respond.
         """
         with self._one_line_errors():
             return self._add(run)
@@ -103,7 +108,7 @@ class MLflow:
             self._client.log_batch(run_id, metrics=batch)
         written.update(_key(scalar) for scalar in new)
         if run.end_ms is not None:
-            # Some tags, such as the status, only have their value at the end.
+            # Some tags, such as the status, get their value only at the end.
             self._client.log_batch(run_id, tags=[RunTag(*tag) for tag in _tags(run).items()])
             for name, file in run.files.items():
                 subfolder = str(PurePosixPath(name).parent)
@@ -114,7 +119,7 @@ class MLflow:
         return len(new)
 
     def _experiment(self, run: ExportedRun) -> str:
-        """Return the id of the workload's experiment, which is created if it is missing."""
+        """Return the id of the workload's experiment, and create the experiment if necessary."""
         name = f"time-to-target {run.workload}"
         found = self._client.get_experiment_by_name(name)
         location = None if self._artifacts is None else (self._artifacts / run.workload).as_uri()
@@ -125,7 +130,7 @@ class MLflow:
         )
 
     def _stored(self, run_id: str, run: ExportedRun) -> set[tuple[str, int, int]]:
-        """Return the points that an earlier export has written."""
+        """Return the points that an earlier export has already written."""
         names = dict.fromkeys(scalar.name for scalar in run.scalars)
         points = (
             point for name in names for point in self._client.get_metric_history(run_id, name)
@@ -136,8 +141,8 @@ class MLflow:
 def _tags(run: ExportedRun) -> dict[str, str]:
     """Return the tags of a run.
 
-    The labels are also in the description, which is at the top of the run's page, and in the name,
-    which is shown next to its curves.
+    The labels are also in the description, which MLflow shows at the top of the run's page, and in
+    the name, which MLflow shows next to the curves.
     """
     named = {_IDENTITY: run.identity, "labels": run.labels_text}
     return {

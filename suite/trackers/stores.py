@@ -1,7 +1,7 @@
-"""Checks the destination of an export before the library of its tracker is imported.
+"""Checks the destination of an export before the tracker's library is imported.
 
-The import takes seconds. An unsuitable destination is refused with the option to set. A server has
-a limited time to answer.
+Importing the library takes seconds. The error message for an unsuitable destination contains the
+option to change. A server must respond within a time limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 from workloads import files
 
 SERVER_SECONDS = 10.0
-"""Time limit for a server to accept a connection, and again to answer."""
+"""Timeout in seconds for connecting to a server, and again for its response."""
 _LOCK_SECONDS = 5.0
 _SQLITE = "sqlite:///"
 _SQLITE_HEADER = b"SQLite format 3\0"
@@ -34,13 +34,15 @@ _MLFLOW_REMEDY = f"Set {_MLFLOW_OUTPUT}"
 
 
 def check_store(tracker: str, output: str, setting: str) -> None:
-    """Raise ValueError with a single line if `output` cannot take the runs of a tracker.
+    """Raise ValueError if `output` is not a usable destination for a tracker.
+
+    The message is a single line.
 
     Args:
-        tracker: `tensorboard`, `mlflow` or `wandb`.
+        tracker: `tensorboard`, `mlflow`, or `wandb`.
         output: A folder, or the tracking URI of MLflow.
-        setting: The option or variable that sets the output, for the message: `--output x`,
-            `MLFLOW_TRACKING_URI=x`.
+        setting: The option or environment variable that sets the output, for the message. Examples:
+            `--output x`, `MLFLOW_TRACKING_URI=x`.
     """
     if not output.strip():
         raise ValueError(
@@ -62,7 +64,7 @@ def check_store(tracker: str, output: str, setting: str) -> None:
 
 
 def _check_folder(folder: Path, setting: str, remedy: str) -> None:
-    """Raise ValueError unless files can be created in a folder, which may be missing."""
+    """Raise ValueError unless files can be created in a folder. The folder may not exist."""
     existing = _nearest_existing(folder)
     if not existing.is_dir():
         raise ValueError(f"{setting}: {existing} is not a folder. {remedy}")
@@ -96,7 +98,10 @@ def _check_mlflow(output: str, setting: str) -> None:
 
 
 def _refuse_folder_or_scheme(output: str, scheme: str, setting: str) -> None:
-    """Raise ValueError for a folder, to which MLflow no longer writes, or for an unknown scheme."""
+    """Raise ValueError for a folder or an unknown scheme.
+
+    MLflow no longer writes to plain folders.
+    """
     if scheme not in ("", "file"):
         schemes = ", ".join(f"{name}://" for name in ("sqlite", "http", "https", *_DATABASE_PORTS))
         raise ValueError(
@@ -159,18 +164,18 @@ def _is_sqlite(file: Path) -> bool:
 
 
 def _check_server(output: str, address: SplitResult, setting: str) -> None:
-    """Raise ValueError unless a server answers a request, with any status."""
+    """Raise ValueError unless a server responds to a request with any status."""
     if not address.hostname:
         raise ValueError(f"{setting}: it has no host. Set --output http://HOST:PORT")
     try:
         with urllib.request.urlopen(f"{output.rstrip('/')}/health", timeout=SERVER_SECONDS):
             pass
     except urllib.error.HTTPError:
-        return  # The server answers. MLflow reports requests that it refuses.
+        return  # The server responds. MLflow itself reports rejected requests.
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLError):
-            return  # MLflow may be configured to accept the certificate
+            return  # MLflow may be configured to accept the certificate.
         raise ValueError(_no_answer(setting, reason)) from None
 
 

@@ -1,6 +1,6 @@
-"""TensorBoard: a folder of event files for each run.
+"""Exports runs to TensorBoard, with a folder of event files for each run.
 
-Existing events are read first, so no event is written twice.
+Existing events are read first, so that no event is written twice.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from suite.results.text import markdown_escape
 from suite.trackers.exported import ExportedRun
 
 _Point = tuple[str, int, int]
-"""Tag, step, and milliseconds since 1970."""
+"""Tag, step, and milliseconds since 1970 of an event."""
 _START, _END = "_hparams_/session_start_info", "_hparams_/session_end_info"
-"""Tags that the HParams page searches. It uses the first event with each tag.
+"""Tags that TensorBoard's HParams page reads. The page uses only the first event with each tag.
 
-The events are therefore written when the run has ended.
+These events are therefore written after the run has ended.
 """
 
 
 class TensorBoard:
-    """Event files below a log directory."""
+    """TensorBoard event files below a log directory."""
 
     def __init__(self, output: str) -> None:
         self._folder = Path(output)
@@ -63,7 +63,7 @@ class TensorBoard:
             events.insert(0, _event(run.start_ms, 0, _text(run)))
         if run.end_ms is not None and not any(tag == _END for tag, _, _ in written):
             events += [
-                _event(run.end_ms, 1, _text(run)),  # Some rows only have their value at the end.
+                _event(run.end_ms, 1, _text(run)),  # Some rows get their value only at the end.
                 _event(run.start_ms, 0, _hparams(_START, _session_start(run))),
                 _event(run.end_ms, 0, _hparams(_END, _session_end(run))),
             ]
@@ -74,7 +74,7 @@ class TensorBoard:
     def _append(self, folder: Path, run: ExportedRun, events: list[Event]) -> None:
         """Append events to a file that only this process writes.
 
-        A process that was killed may have left an incomplete record at the end of its file.
+        A killed process may have left an incomplete record at the end of an existing file.
         """
         folder.mkdir(parents=True, exist_ok=True)
         if run.identity not in self._files:
@@ -97,7 +97,7 @@ def _points(path: Path) -> Iterator[_Point]:
 
 
 def _point(event: Event) -> _Point | None:
-    """Return the point of an event. None for the event with the version of the file."""
+    """Return the point of an event, or None for the event with the file version."""
     tag = next((value.tag for value in event.summary.value), None)
     return None if tag is None else (tag, event.step, round(event.wall_time * 1000))
 
@@ -107,7 +107,7 @@ def _event(time_ms: int, step: int, value: Summary.Value) -> Event:
 
 
 def _scalar(run: ExportedRun, name: str, value: float) -> Summary.Value:
-    """Return a scalar. The labels are its description, which is shown next to the chart."""
+    """Return a scalar. Its description, which the chart displays, contains the labels."""
     metadata = SummaryMetadata(
         display_name=name, summary_description=markdown_escape(run.labels_text)
     )
@@ -115,7 +115,7 @@ def _scalar(run: ExportedRun, name: str, value: float) -> Summary.Value:
 
 
 def _text(run: ExportedRun) -> Summary.Value:
-    """Return the labels, tags, and hyperparameters as a table, for the Text page."""
+    """Return the labels, tags, and hyperparameters as a table for the Text page."""
     rows = {"labels": run.labels_text, **run.tags, **run.hyperparameters}
     lines = [
         f"| {markdown_escape(name)} | {markdown_escape(str(value))} |"

@@ -1,8 +1,10 @@
-"""Weights & Biases: an offline run for each run, which the user uploads with `wandb sync`.
+"""Exports runs to Weights & Biases as offline runs.
 
-The records are those of the library (`wandb.proto`). `wandb.init` is not called, because it starts
-a program that may access the network, it uses the time of the export as the time of the run, and it
-adds packages, user, and load of the exporting machine.
+The user uploads an offline run with `wandb sync`.
+
+The records have the format of the library (`wandb.proto`). `wandb.init` is not called for three
+reasons: it starts a program that may access the network, it uses the time of the export as the time
+of the run, and it adds packages, user, and load of the exporting machine.
 """
 
 from __future__ import annotations
@@ -21,15 +23,17 @@ from suite.trackers.exported import ExportedRun
 from workloads.held_folder import held_folder
 
 _HEAD = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
-"""Header of a `.wandb` file (wandb 0.31). The records follow in the log format of LevelDB."""
+"""Header of a `.wandb` file (wandb 0.31). The records after the header have the log format of
+LevelDB.
+"""
 _BLOCK, _FRAME = 32768, struct.Struct("<IHB")
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _LONGEST_TAG = 64
-"""Length limit of W&B, in characters."""
+"""Maximum length of a W&B tag in characters."""
 
 
 class WandB:
-    """Offline runs below `wandb/` in a folder."""
+    """Offline W&B runs below `wandb/` in a folder."""
 
     def __init__(self, output: str) -> None:
         self._folder = Path(output, "wandb")
@@ -37,8 +41,8 @@ class WandB:
     def add(self, run: ExportedRun) -> int:
         """Write a run that has ended, and return its number of scalars.
 
-        Returns 0 for a run that is in progress or already written, because data cannot be appended
-        to an offline run.
+        The function returns 0 for a run that is in progress or already written, because an offline
+        run cannot be extended.
         """
         if run.end_ms is None or any(self._folder.glob(f"offline-run-*-{run.identity}")):
             return 0
@@ -52,7 +56,7 @@ class WandB:
                 copy.parent.mkdir(exist_ok=True)
                 shutil.copyfile(file, copy)
             (written / f"run-{run.identity}.wandb").write_bytes(_framed(_records(run, run.end_ms)))
-            # A folder with this name is therefore always complete.
+            # The folder is renamed last, so a folder with this name is always complete.
             written.rename(self._folder / written.name)
         return len(run.scalars)
 
@@ -70,7 +74,7 @@ def _records(run: ExportedRun, end_ms: int) -> Iterator[Record]:
         record.history.step.num = int(row["_step"])
         for name, value in row.items():
             record.history.item.add(nested_key=[name], value_json=json.dumps(value))
-            # W&B uses the last value of each name.
+            # W&B displays the last value of each name.
             summary.summary.update.add(nested_key=[name], value_json=json.dumps(value))
         yield record
     seconds = (end_ms - run.start_ms) // 1000
@@ -101,7 +105,7 @@ def _head(run: ExportedRun) -> Record:
 def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
     """Yield the rows of the run's history, with the columns that W&B normally adds.
 
-    A row contains the scalars with the same time and the same axis.
+    A row contains all scalars with the same time and axis.
     """
     points: dict[tuple[int, str, int], dict[str, float]] = {}
     for scalar in run.scalars:
@@ -120,8 +124,8 @@ def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
 def _framed(records: Iterator[Record]) -> bytes:
     """Return the content of a `.wandb` file.
 
-    Each record has a number. It is split at the boundaries of blocks of 32 KiB, and each piece has
-    a checksum.
+    Each record has a number. A record is split at the boundaries of 32 KiB blocks, and each
+    fragment has a checksum.
     """
     data = bytearray(_HEAD)
     for number, record in enumerate(records, start=1):

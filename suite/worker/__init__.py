@@ -1,5 +1,5 @@
-"""The code of a worker process, which runs in a framework's environment.
+"""Code of a worker process, which runs in a framework's environment.
 
-It contains the loop, its log, and its heartbeat. This package never imports Hydra, pandas, rich, or
-vl_convert.
+The package contains the training loop, the log, and the heartbeat. The package must never import
+Hydra, pandas, rich, or vl_convert.
 """

@@ -1,15 +1,15 @@
-"""The part of the loop for `update=async`.
+"""Asynchronous updates in the training loop (`update=async`).
 
-It ends each interval of steps, adds up its statistics, and counts staleness.
+The module ends each interval of steps, sums the statistics of all workers, and counts staleness.
 
-A step of the schedule is W updates, if there are W workers. Any worker may compute any of these
-updates, so a slow worker computes fewer. No worker waits for a slow worker before the end of an
-interval, which is the end of an epoch or the next evaluation. At the end of an interval, all
-workers synchronize, pull the same weights, and each evaluate a part of the evaluation set, as under
-`update=sync`. When the last requested update is counted, up to W - 1 further updates may be in
-progress.
+With W workers, a step of the schedule consists of W updates. Any worker may compute any of these
+updates, so a slow worker computes fewer updates. No worker waits for a slow worker before the end
+of an interval, which is the end of an epoch or the next evaluation. At the end of an interval, all
+workers synchronize, pull the same weights, and each evaluate a share of the evaluation set, as
+under `update=sync`. When the last requested update is counted, up to W - 1 further updates may be
+in progress.
 
-Each worker iterates over its share of every batch of the run, at its speed.
+Each worker iterates over its share of every batch of the run at its individual speed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ _SUMS = ("steps", "loss", "samples", "data_bytes")
 
 
 def local_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
-    """Yield the share of each batch that this worker trains on, as a separate batch.
+    """Yield this worker's share of each batch as a separate batch.
 
     Empty shares are skipped.
 
-    The weight of a yielded batch is its global weight, so its loss is the mean over the share.
+    The global weight of a yielded batch is the weight of the share, so that its loss is the mean
+    over the share.
 
     Args:
-        batches: The batches of the run, each with the part of this worker's single device.
+        batches: The batches of the run, each with the share of this worker's only device.
     """
     for (batch,) in batches:
         if batch.weight_sum > 0:
@@ -59,26 +60,26 @@ def local_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
 
 
 class Asynchronous:
-    """Runs the asynchronous updates of a worker.
+    """Asynchronous updates of a worker.
 
-    On rank 0, it also collects the statistics of all workers.
+    On rank 0, an instance also collects the statistics of all workers.
     """
 
     def __init__(self, trainer: Trainer, worker: WorkerContext) -> None:
         self.trainer, self.worker = trainer, worker
         self.staleness: Counter[int] = Counter()
-        """Histogram of the staleness of all workers' updates. Only filled on rank 0."""
+        """Histogram of the staleness of all workers' updates. Only rank 0 fills the histogram."""
         self.updates = [0] * worker.world_size
-        """Number of updates of each worker. Only filled on rank 0."""
+        """Number of updates of each worker. Only rank 0 fills the list."""
 
     @property
     def exchange(self) -> ParameterServerClient:
-        """The connection of the trainer to the parameter server."""
+        """Return the trainer's connection to the parameter server."""
         assert self.trainer.exchange is not None, f"{type(self.trainer).__name__} made no exchange"
         return self.trainer.exchange
 
     def until(self, stop_step: int, steps: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
-        """Yield batches until the workers together have done all updates before `stop_step`.
+        """Yield batches until all workers together have computed the updates before `stop_step`.
 
         The newest weights are pulled before each batch.
         """
@@ -91,17 +92,18 @@ class Asynchronous:
     def sync_workers(
         self, stats: TrainStats, samples: int, data_bytes: int
     ) -> tuple[TrainStats, int, int] | None:
-        """Wait at the end of an interval for all workers, and pull the weights with all updates.
+        """Wait for all workers at the end of an interval, and pull the final weights.
 
-        This is a collective call.
+        The weights include all updates of the interval. All workers must call this method
+        (collective call).
 
         Args:
-            stats: Steps of this worker in the interval, and the mean loss of its updates.
+            stats: Number of this worker's steps in the interval, and the mean loss of its updates.
             samples: Number of samples that this worker trained on.
             data_bytes: Size of the arrays that this worker trained on, in bytes.
 
         Returns:
-            The statistics, samples, and bytes of all workers on rank 0, and None on the remaining
+            The statistics, samples, and bytes of all workers on rank 0, and None on all other
             ranks.
         """
         staleness = self.exchange.staleness
@@ -115,7 +117,7 @@ class Asynchronous:
         }
         gathered = self.trainer.gather(local)
         staleness.clear()
-        # No worker continues until rank 0 has the results of all workers.
+        # No worker continues before rank 0 has received the results of all workers.
         self.trainer.broadcast(0.0)
         self.exchange.pull()
         return None if gathered is None else self._added(gathered)
@@ -139,7 +141,7 @@ class Asynchronous:
         )
 
     def clear(self) -> None:
-        """Reset the counts after the warm-up steps, which are not measured."""
+        """Reset the statistics after the warm-up steps, which are not measured."""
         self.staleness.clear()
         self.updates = [0] * self.worker.world_size
 
@@ -147,11 +149,11 @@ class Asynchronous:
         """Return the statistics for the log.
 
         Args:
-            seconds: Training time, for the updates per second of each worker.
+            seconds: Training time, from which the updates per second of each worker are computed.
 
         Returns:
-            The number of updates in total and of each worker, the updates per second of each
-            worker, the mean and the maximum of the staleness, and its histogram.
+            The total number of updates, the number of updates and the updates per second of each
+            worker, the mean and maximum staleness, and the staleness histogram.
         """
         total = sum(self.staleness.values())
         return {

@@ -1,6 +1,6 @@
 """Writes checkpoints of a run, and resumes a run from a checkpoint.
 
-See `checkpoint=…` in docs/how-to/resume_and_checkpoints.md.
+The setting `checkpoint=…` is described in docs/how-to/resume_and_checkpoints.md.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from workloads import files
 from workloads.api import EpochSchedule, Json, Trainer, WorkerContext
 
 MAX_STEPS = 1_000_000
-"""Largest number of steps between two checks of the clock."""
+"""Maximum number of steps between two checks of the clock."""
 
 
 class CheckpointManager:
     """Decides in each worker when to write a checkpoint, and writes it on rank 0.
 
     All workers stop for a checkpoint at the same step: after whole epochs, or after a time that
-    rank 0 measures. With a time, rank 0 broadcasts at each check how many steps later the next
-    check is, so that the steps in between do not wait for a message. The state of the model is the
-    same in all workers. The file holds the state, the position in the data, and the log so far. The
-    controller keeps the newest two files. To resume, it moves the newest complete file into the
-    folder of the new attempt and names it in run.json (`resume_from`). Each worker then calls
-    `restore` after `setup`.
+    rank 0 measures. For a time, rank 0 measures the time at check steps and broadcasts the number
+    of steps until the next check. Steps in between do not wait for a message.
+
+    All workers have the same model state. A checkpoint file contains this state, the position in
+    the data, and the log so far. The controller keeps the newest two files. To resume a run, the
+    controller moves the newest complete file into the folder of the new attempt and writes its path
+    to run.json (`resume_from`). Each worker then calls `restore` after `setup`.
     """
 
     def __init__(
@@ -55,23 +56,23 @@ class CheckpointManager:
         self._seconds = 60.0 * int(every.removesuffix("min")) if every.endswith("min") else 0.0
         self._epochs = int(every) if every and not self._seconds else 0
         self._epochs_done = 0
-        """Epochs that were complete at the last check."""
+        """Number of epochs that were complete at the last check."""
         self._start_count(0)
 
     def _start_count(self, step: int) -> None:
-        """Count epochs and time from `step`."""
+        """Restart the counting of epochs and time at `step`."""
         self._epochs_done = self.epochs.epoch_of(step) if step else 0
         self._written = self._checked = monotonic()
         self._checked_step, self._check_step = step, step + 1
 
     def next_check_step(self, stop_step: int) -> int:
-        """Return the step at which steps up to `stop_step` pause to check the clock."""
+        """Return the step at which training pauses to check the clock, at most `stop_step`."""
         return min(stop_step, self._check_step) if self._seconds else stop_step
 
     def should_save(self, step: int) -> bool:
         """Check whether to write a checkpoint after `step` steps.
 
-        With a clock, this is a collective call.
+        If the interval is a time, all workers must call this method (collective call).
         """
         if self._epochs:
             before, self._epochs_done = self._epochs_done, self.epochs.epoch_of(step)
@@ -91,12 +92,12 @@ class CheckpointManager:
         return answer < 0
 
     def save(self, step: int, loop_state: LoopState, contention: Mapping[str, Json]) -> None:
-        """Write a checkpoint. This is a collective call.
+        """Write a checkpoint. All workers must call this method (collective call).
 
         Args:
-            step: Steps that are done.
-            loop_state: State of the loop, without the contention.
-            contention: Measurements of this worker's share of the machine so far.
+            step: Number of completed steps.
+            loop_state: State of the loop, without `contention`.
+            contention: This worker's measurements of CPU and GPU contention so far.
         """
         begin = perf_counter()
         self.heartbeat.update(phase="checkpoint")
@@ -122,14 +123,14 @@ class CheckpointManager:
                     {"seconds": round(perf_counter() - begin, 6), **written},
                     step=step,
                 )
-            # Without this, workers would wait for rank 0 inside a step, which is timed.
+            # Without this barrier, workers would wait for rank 0 inside a timed step.
             self.trainer.broadcast(0.0)
 
     def restore(self) -> tuple[int, LoopState]:
-        """Load the state of the trainer from the checkpoint of a resumed run. Called after `setup`.
+        """Load the trainer's state from the checkpoint of a resumed run, after `setup`.
 
         Returns:
-            Steps that are done, and the state of the loop.
+            Number of completed steps, and the state of the loop.
         """
         earlier = checkpoint_files.read(_resumed_from(self.run_spec))
         self.trainer.load_state_dict(earlier.state)
@@ -137,7 +138,7 @@ class CheckpointManager:
         return earlier.step, earlier.loop
 
     def save_final_weights(self) -> None:
-        """Write weights.npz after the run, on rank 0, if `checkpoint.final=true`."""
+        """Write weights.npz on rank 0 after the run, if `checkpoint.final=true`."""
         if self.run_spec.checkpoint_final and self.worker.rank == 0:
             checkpoint_files.write_arrays(
                 Path(self.run_spec.folder) / checkpoint_files.WEIGHTS, self.trainer.weights()
@@ -145,9 +146,9 @@ class CheckpointManager:
 
 
 def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:
-    """Write the file, and return its size, or the reason if it cannot be written.
+    """Write a checkpoint file, and return its size or the reason for a failure.
 
-    The run continues in both cases.
+    The run continues even if the file cannot be written.
     """
     try:
         return {"bytes": checkpoint_files.write(folder, checkpoint)}
@@ -156,15 +157,15 @@ def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:
 
 
 def _resumed_from(run: RunSpec) -> Path:
-    """Return the file from which a run resumes."""
+    """Return the path of the checkpoint from which a run resumes."""
     return Path(run.folder) / str(run.resume_from["checkpoint"])
 
 
 def load_resumed_log(run: RunSpec) -> Checkpoint:
-    """Return the checkpoint of a resumed run without the state of the trainer.
+    """Return the checkpoint of a resumed run without the trainer's state.
 
-    The first lines of its log are updated, because the labels and the reasons for division open of
-    a resumed run may differ from those of the interrupted attempt.
+    The first lines of its log are updated, because the labels and the reasons for the open division
+    may differ from those of the interrupted attempt.
     """
     earlier = checkpoint_files.read(_resumed_from(run), with_state=False)
     lines = earlier.log.splitlines(keepends=True)
@@ -172,7 +173,7 @@ def load_resumed_log(run: RunSpec) -> Checkpoint:
 
 
 def _updated(line: bytes, run: RunSpec) -> bytes:
-    """Return a line of the log with the division, labels, and deviations of the resumed run."""
+    """Return a log line with the division, labels, and deviations of the resumed run."""
     prefix, _, text = line.partition(b" ")
     if b'"submission_division"' not in text and b'"suite_run"' not in text:
         return line

@@ -1,6 +1,6 @@
-"""Checks the clock of a run against the kernel's uptime.
+"""Compares the clock of a run with the kernel's uptime.
 
-A process may run with a fake clock (libfaketime).
+The comparison detects a fake clock (libfaketime).
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from suite.machine import sysfiles
 
 UPTIME = Path("/proc/uptime")
 TOLERANCE_SECONDS = 0.5
-"""Allowed difference of the clocks in addition to `TOLERANCE_SHARE`."""
+"""Allowed difference between the clocks in seconds, in addition to `TOLERANCE_SHARE`."""
 TOLERANCE_SHARE = 1e-3
-"""Allowed difference as a share of the elapsed time.
+"""Allowed difference between the clocks as a fraction of the elapsed time.
 
-It can be small, because NTP corrects both clocks alike.
+A small tolerance is sufficient, because NTP adjusts both clocks equally.
 """
 
 
 class ClockCheck:
-    """Compares the monotonic clock, by which a run is timed, with the uptime of the kernel.
+    """Compares the monotonic clock, by which a run is timed, with the kernel's uptime.
 
-    The kernel writes its uptime into a file.
+    The uptime is read from /proc/uptime.
     """
 
     def __init__(self) -> None:
         self._start: tuple[float, float] | None = None
 
     def begin(self) -> None:
-        """Start the comparison. Without /proc/uptime, `check` always passes."""
+        """Start the comparison. Without /proc/uptime, `check` always succeeds."""
         uptime = _uptime_seconds()
         self._start = None if uptime is None else (time.monotonic(), uptime)
 
     def check(self) -> None:
-        """Raise RuntimeError if the clocks have not advanced alike since `begin`."""
+        """Raise RuntimeError if the clocks have advanced differently since `begin`."""
         uptime = _uptime_seconds()
         if self._start is None or uptime is None:
             return

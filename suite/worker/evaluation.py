@@ -1,7 +1,7 @@
 """Evaluates a model.
 
-It predicts on the devices, measures samples in threads, gathers the results, and computes the
-metrics.
+Evaluation predicts on the devices, computes per-sample results in threads, gathers the results, and
+computes the metrics.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ def evaluate(
     heartbeat: HeartbeatWriter,
     patience_seconds: float,
 ) -> dict[str, float] | None:
-    """Return the value of each metric on rank 0, and None on the remaining ranks.
+    """Return the value of each metric on rank 0, and None on all other ranks.
 
-    This is a collective call.
+    All ranks must call this function (collective call).
 
     Args:
-        workload: The workload, which measures samples and computes the metrics.
+        workload: The workload, which computes the per-sample results and the metrics.
         trainer: The trainer, which predicts.
         data: The source of evaluation batches.
         heartbeat: The heartbeat of this worker.
-        patience_seconds: Time for which gathering and scoring count as progress.
+        patience_seconds: Maximum time of gathering and scoring before the watchdog may report a
+            hang.
     """
     local = merge(measured(workload, trainer, data, heartbeat))
     with keep_alive(heartbeat, patience_seconds):
@@ -46,15 +47,15 @@ def evaluate(
 
 
 def targets_reached(scores: Mapping[str, float], targets: Mapping[str, float]) -> bool:
-    """Return True if every metric has reached its target. Without targets, return False."""
+    """Return True if every metric has reached its target. Return False without targets."""
     return bool(targets) and all(scores[metric] >= target for metric, target in targets.items())
 
 
 def eval_accuracy_value(scores: Mapping[str, float], targets: Mapping[str, float]) -> Json:
     """Return the value of `eval_accuracy` in the log.
 
-    It is a number if a single metric has a target, or else an object with the metrics that have
-    targets. Without targets, all metrics count.
+    The value is a number if a single metric has a target. Otherwise the value is an object with all
+    metrics that have targets. Without targets, the value includes all metrics.
     """
     names = [name for name in targets if name in scores] or list(scores)
     return scores[names[0]] if len(names) == 1 else {name: scores[name] for name in names}
@@ -63,9 +64,9 @@ def eval_accuracy_value(scores: Mapping[str, float], targets: Mapping[str, float
 def measured(
     workload: Workload, trainer: Trainer, data: DataPipeline, heartbeat: HeartbeatWriter
 ) -> Iterator[Arrays]:
-    """Yield the results of each evaluation batch, in order.
+    """Yield the per-sample results of each evaluation batch, in order.
 
-    Threads measure them during the next predictions.
+    Threads compute the results while the devices predict the next batches.
     """
     outputs = trainer.predict(data.evaluation())
     if not workload.measure_threads:
@@ -78,7 +79,8 @@ def measured(
         for batch, output in outputs:
             heartbeat.update()
             waiting.append(pool.submit(workload.eval_batch_metrics, batch, output))
-            if len(waiting) > workload.measure_threads:  # bounds the memory of outputs
+            # The limit bounds the memory of waiting outputs.
+            if len(waiting) > workload.measure_threads:
                 yield waiting.popleft().result()
         for result in waiting:
             heartbeat.update()
@@ -89,7 +91,7 @@ def measured(
 def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[None]:
     """Update the heartbeat for up to `patience_seconds` while the block runs.
 
-    The block is a single long call, which does not update the heartbeat.
+    The block is a single long call that cannot update the heartbeat.
     """
     ended = threading.Event()
 
@@ -109,7 +111,7 @@ def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[
 
 
 def merge(parts: Iterable[Arrays]) -> dict[str, np.ndarray]:
-    """Return the per-sample arrays of several batches or workers, joined along the first axis."""
+    """Concatenate the per-sample arrays of several batches or workers on the first axis."""
     kept = [part for part in parts if part]
     return {
         name: np.concatenate([part[name] for part in kept]) for name in (kept[0] if kept else {})

@@ -1,4 +1,4 @@
-"""Describes why a worker failed: the status of its run, the reason, and its code."""
+"""Describes why a worker failed: status of the run, reason, and reason code."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _OUT_OF_MEMORY = (
 def status_of(error: BaseException) -> str:
     """Return `oom` or `failed`.
 
-    The type and the text of the exception are searched for phrases, because each framework raises a
-    different type.
+    The function searches the type and the text of the exception for phrases, because each framework
+    raises a different type.
     """
     text = f"{type(error).__name__}: {error}".lower()
     if isinstance(error, MemoryError) or "outofmemory" in text or "resourceexhausted" in text:
@@ -32,9 +32,10 @@ def status_of(error: BaseException) -> str:
 
 
 def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
-    """Return the code of an error, and a line that describes it.
+    """Return the code of an error, and a one-line description.
 
-    The line contains the exception, its source location, and a full disk if there is one.
+    The line contains the exception and its source location. If a disk is full, the line also names
+    the disk.
     """
     location = ""
     if status_of(error) == "failed":

@@ -1,6 +1,6 @@
-"""The heartbeat of a worker: a small JSON file with its newest state.
+"""Heartbeat of a worker: a small JSON file with its latest status.
 
-The worker writes it, and the controller reads it.
+The worker writes the file, and the controller reads the file.
 """
 
 from __future__ import annotations
@@ -20,60 +20,65 @@ from workloads.api import Json
 
 INTERVAL_SECONDS = 0.5
 STACK_SIGNAL = signal.SIGUSR2
-"""A worker that receives this signal writes the Python stacks of its threads to its text log."""
+"""Signal on which a worker writes the Python stacks of its threads to its text log."""
 
 
 @dataclass
 class WorkerStatus:
-    """The newest state of a worker, which its heartbeat file holds."""
+    """Latest status of a worker, which is the content of its heartbeat file."""
 
     process: int
     pid: int
     phase: str = "start"
-    """`start`, `setup`, `open data`, `train`, `evaluate`, `done`."""
+    """Phase of the worker: `start`, `setup`, `open data`, `train`, `evaluate`, `checkpoint`, or
+    `done`.
+    """
     step: int = 0
     count: int = 0
-    """Number of updates.
+    """Number of heartbeat updates.
 
-    It also rises while `step` does not change, such as during an evaluation.
+    The number also increases while `step` is constant, such as during an evaluation.
     """
     samples: int = 0
     elapsed_seconds: float | None = None
-    """Time since `run_start`. None before it."""
+    """Seconds since `run_start`. None before `run_start`."""
     loss: float | None = None
     contention: Mapping[str, Json] = field(default_factory=dict)
-    """Share of the machine from `run_start` to `run_stop` (`suite.machine.contention`).
+    """CPU and GPU contention from `run_start` to `run_stop` (`suite.machine.contention`).
 
     Empty before `run_stop`.
     """
     code_digest: str = ""
     """Digest of the code that the worker imported. Empty before the trainer is loaded."""
     code_root: str = ""
-    """Folder of the checkout, or of the installed packages, that the worker imported."""
+    """Folder of the checkout, or of the installed packages, from which the worker imported its
+    code.
+    """
     status: str = ""
-    """Empty while the worker runs, and a status of `status.json` after it has finished."""
+    """Empty while the worker runs, and a `status.json` status after the worker has finished."""
     reason: str = ""
     code: str = ""
-    """Set with `reason`: the value of an `EndCode` (suite/common/run_end.py)."""
+    """Value of an `EndCode` (suite/common/run_end.py). The code is set together with `reason`."""
 
 
 class HeartbeatWriter:
-    """Writes the heartbeat of a worker, with which the controller watches it.
+    """Writes the heartbeat by which the controller monitors a worker.
 
-    The protocol between the controller and the workers has three files in the folder of a run:
+    The controller and the workers communicate through three files in the folder of a run:
 
-    1. The controller writes run.json, then starts the workers. Everything that a worker needs is in
-       this file.
+    1. The controller writes run.json, then starts the workers. run.json contains everything that a
+       worker needs.
     2. Each worker calls `update` at every step. The heartbeat file is replaced at most twice per
-       second, and at once when the phase changes. Its `count` rises with each call. If `count` does
-       not rise for the watchdog time, the run is `hung`.
-    3. A worker ends with `finish`, as the last thing that it writes. A worker that disappears
-       without `finish` has died.
-    4. The controller (`RunMonitor`) reads the heartbeats ten times per second. It decides which
-       process failed first, ends the remaining processes (`Supervisor`), and writes status.json.
+       second, and immediately when the phase changes. Each call increments `count`. If `count` does
+       not change for the duration of the watchdog timeout, the run is `hung`.
+    3. A worker calls `finish` as its last write. A worker that exits without calling `finish` has
+       died.
+    4. The controller (`RunMonitor`) reads the heartbeats ten times per second. The controller
+       decides which process failed first, ends all other processes (`Supervisor`), and writes
+       status.json.
 
-    If a worker runs on a remote machine, the agent copies its heartbeats to the controller. The
-    protocol is the same.
+    If a worker runs on a remote machine, an agent copies its heartbeats to the controller. The
+    protocol is otherwise the same.
     """
 
     def __init__(self, folder: Path, process: int) -> None:
@@ -84,17 +89,21 @@ class HeartbeatWriter:
         self.write()
 
     def start_clock(self, elapsed_seconds: float = 0.0) -> None:
-        """Start the clock of the run. A resumed run begins with the time since its `run_start`."""
+        """Start the clock of the run.
+
+        For a resumed run, `elapsed_seconds` is the time since its `run_start`.
+        """
         self._run_start = time.monotonic() - elapsed_seconds
 
     def elapsed_seconds(self) -> float | None:
-        """Return the time since `run_start`, or None before it."""
+        """Return the seconds since `run_start`, or None before `run_start`."""
         return None if self._run_start is None else time.monotonic() - self._run_start
 
     def update(self, **changes: object) -> None:
         """Record progress.
 
-        A change of the phase is written at once, and further changes at most twice per second.
+        A change of the phase is written immediately. Other changes are written at most twice per
+        second.
         """
         changed_phase = changes.get("phase", self.state.phase) != self.state.phase
         for name, value in changes.items():
@@ -104,7 +113,7 @@ class HeartbeatWriter:
             self.write()
 
     def finish(self, status: str, reason: str = "", code: str = "") -> None:
-        """Write how the worker ended. This is the last update.
+        """Write how the worker ended. This call must be the last update.
 
         Args:
             status: A status of `status.json`.
@@ -120,18 +129,18 @@ class HeartbeatWriter:
         self.write()
 
     def write(self) -> None:
-        """Write the file now."""
+        """Write the heartbeat file now."""
         self._written = time.monotonic()
         self.state.elapsed_seconds = self.elapsed_seconds()
         write_atomically(self._path, json.dumps(asdict(self.state)))
 
 
 def read_heartbeat(folder: Path, process: int) -> WorkerStatus | None:
-    """Return the newest state of a worker, or None before its first heartbeat."""
+    """Return the latest status of a worker, or None before its first heartbeat."""
     try:
         value: Mapping[str, object] = files.read_json(heartbeat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    # A different version may write further fields.
+    # A different version of the suite may write additional fields.
     names = {item.name for item in fields(WorkerStatus)}
     return WorkerStatus(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Writes the lines of a log that identify the run and list its settings.
+"""Writes the log lines that identify the run and list its settings.
 
 docs/reference/log_format.md defines these lines.
 """
@@ -15,13 +15,14 @@ from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload, field_names, share_of_samples
 
 PATHS = ("backbone_weights",)
-"""Options that hold the path of a file on this machine. They are not logged."""
+"""Options whose value is a file path on this machine. These options are not logged."""
 
 
 def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
     """Write the lines that identify the run.
 
-    These are the submission keys, `cache_clear`, and `suite_run` (docs/reference/log_format.md).
+    These lines are the submission keys, `cache_clear`, and `suite_run`
+    (docs/reference/log_format.md).
 
     Args:
         log: The log of the run.
@@ -86,14 +87,15 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
 
 
 def machine_digest(name: str) -> str:
-    """Return 12 hexadecimal digits that identify a machine without publishing its name."""
+    """Return 12 hexadecimal digits that identify a machine without revealing its name."""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
 
 
 def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """Write the lines with the settings and the data of the run.
+    """Write the log lines with the settings and the data of the run.
 
-    These are the seed, the batch size, the keys of the workload, and the sample counts of the data.
+    These lines are the seed, the batch size, the keys of the workload, and the sample counts of the
+    data.
 
     Args:
         log: The log of the run.

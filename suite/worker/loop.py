@@ -1,4 +1,4 @@
-"""The time-to-target loop. No other code orders or times the events of a run.
+"""Time-to-target loop, which orders and times all events of a run.
 
     cache_clear > init_start > setup() > init_stop > run_start > open_data()          (rules=v0.7)
     cache_clear > run_start > setup() > open_data()                                   (rules=v0.5)
@@ -7,7 +7,7 @@
 The log of a resumed run begins with the lines up to its checkpoint. The run then calls `setup`,
 logs `suite_continued`, and continues to train.
 
-The loop trains to the next evaluation step, evaluates, and decides whether to continue. The same
+The loop trains until the next evaluation step, evaluates, and decides whether to continue. The same
 code runs in every process, but only rank 0 writes the log. A step depends on the mode:
 
     train              forward, backward, sum of gradients over replicas, update
@@ -16,10 +16,10 @@ code runs in every process, but only rank 0 writes the log. A step depends on th
     inference          the outputs of an evaluation batch, from `predict`
 
 A run with mode `train` is evaluated if it has targets, and a run with mode `inference` repeats the
-evaluation set. The two remaining modes never evaluate.
+evaluation set. Runs with mode `forward_backward` or `forward` never evaluate.
 
-Under `update=async`, each update uses the gradient of a single worker, and a step is W updates, if
-there are W workers (suite/worker/asynchronous.py).
+Under `update=async`, each update uses the gradient of a single worker. With W workers, a step
+consists of W updates (suite/worker/asynchronous.py).
 
 The first `timing.warmup_steps` steps are not measured: times and throughput exclude them. Under
 `timing=steps`, each step is timed separately (suite/worker/step_times.py).
@@ -62,12 +62,12 @@ from workloads.api import (
 
 @dataclass(frozen=True)
 class Outcome:
-    """Status of a run at its end, and the reason if it missed its target."""
+    """Status of a run at its end, and the reason for a missed target."""
 
     status: str
-    """`success` or `target_missed`, the same on every rank."""
+    """`success` or `target_missed`. The status is equal on all ranks."""
     reason: str = ""
-    """Why the target was missed. Only rank 0 has the scores, so only its reason includes them."""
+    """Reason for the missed target. The reason includes the scores only on rank 0."""
 
 
 class Loop:
@@ -106,12 +106,12 @@ class Loop:
         self.checkpoints = CheckpointManager(run, workload.epochs, trainer, worker, log, heartbeat)
         self.clock_check = ClockCheck()
         self.started = False
-        """True after `run_start` was logged."""
+        """True if `run_start` has been logged."""
         self.position = 0
-        """Number of steps that were done at the checkpoint from which the run resumed, or 0."""
+        """Number of steps in the checkpoint from which the run resumed, or 0."""
 
     def run(self) -> Outcome:
-        """Train to the end.
+        """Train until the end of the run.
 
         An exception after `run_start` is logged as an aborted run and raised again.
 
@@ -119,8 +119,8 @@ class Loop:
             How the run ended.
 
         Raises:
-            RuntimeError: The clock of the run and the uptime of the machine have not advanced
-                alike.
+            RuntimeError: The clock of the run and the uptime of the machine have advanced
+                differently.
             OSError: The log cannot be written.
         """
         try:
@@ -131,7 +131,7 @@ class Loop:
             outcome = self._train_to_stop()
         except Exception as error:
             if self.started:
-                # The exception may be that the log cannot be written.
+                # The exception may itself mean that the log cannot be written.
                 with contextlib.suppress(OSError):
                     self._stop_clock(
                         status="aborted", reason=one_line(error), code=code_of(error).value
@@ -151,7 +151,10 @@ class Loop:
             self._start_clock()
 
     def _resume(self) -> None:
-        """Restore the run from its checkpoint. The log already has the lines of the setup."""
+        """Restore the run from its checkpoint.
+
+        The log already contains the lines of the setup.
+        """
         self.started = True
         self.clock_check.begin()
         self.heartbeat.start_clock(self.log.seconds_since("run_start"))
@@ -184,7 +187,7 @@ class Loop:
     def _fewer_threads(self) -> dict[str, Json]:
         """Return the threads per device if `auto` chose fewer threads than cores.
 
-        It does so if foreign programs use some cores.
+        `auto` chooses fewer threads if foreign programs use some of the cores.
         """
         threads, chosen = (
             self.trainer.threads_per_device,
@@ -198,8 +201,8 @@ class Loop:
 
     def _build(self) -> None:
         self.heartbeat.update(phase="setup")
-        # If the setup is timed, a warm-up saves no time: it costs the same as compiling at the
-        # first step.
+        # If setup is timed, a separate warm-up saves no time, because it takes as long as compiling
+        # at the first step.
         warmup = not self.workload.round.setup_is_timed
         self.trainer.beat = self.heartbeat.update
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warmup)
@@ -235,7 +238,8 @@ class Loop:
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 if stop <= self.position:
                     continue
-                # Otherwise, `restore` has loaded the block from the checkpoint.
+                # For a partially completed block, `restore` has already loaded the block from the
+                # checkpoint.
                 if first >= self.position:
                     self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
@@ -268,14 +272,14 @@ class Loop:
             self.asynchronous.clear()
 
     def _batches(self, data: DataPipeline, count: int) -> Iterator[list[Batch]]:
-        if self.asynchronous is not None:  # a worker may have to compute all updates
+        if self.asynchronous is not None:  # A single worker may have to compute all updates.
             return local_batches(data.train(0, count * self.worker.world_size))
         if self.settings.mode != "inference":
             return data.train(self.position, count)
         return itertools.islice(evaluated_again(data), count)
 
     def _blocks(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield the blocks from the end of the warm-up up to the limit.
+        """Yield the blocks from the end of the warm-up to the step limit.
 
         A block is (first step, stop step, whether to evaluate at the stop step).
         """
@@ -297,7 +301,7 @@ class Loop:
             yield first, limit, False
 
     def _run_block(self, steps: Iterator[list[Batch]], data: DataPipeline, evaluates: bool) -> bool:
-        """Train and evaluate a block. Return True if every target is met."""
+        """Train and evaluate a block. Return True if every target is reached."""
         block, epochs = self.block, self.workload.epochs
         first_epoch, last_epoch = (
             epochs.epoch_of(block.first_step) + 1,
@@ -330,16 +334,16 @@ class Loop:
         return reached
 
     def _epoch_num(self, epoch: int) -> int:
-        """Return the number of an epoch (1, 2, …) in the log.
+        """Return the epoch number in the log for an epoch (1, 2, …).
 
-        It depends on how the round numbers its first epoch.
+        The round defines the number of the first epoch in the log.
         """
         return epoch - 1 + self.workload.round.first_epoch
 
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """Run the steps from `first_step` to `stop_step` - 1.
 
-        The steps pause whenever a checkpoint may be due.
+        Training pauses whenever a checkpoint may be due.
         """
         while first_step < stop_step:
             stop = self.checkpoints.next_check_step(stop_step)
@@ -349,7 +353,7 @@ class Loop:
             first_step = stop
 
     def _checkpoint(self, step: int) -> None:
-        """Write a checkpoint after `step` steps, if it is due."""
+        """Write a checkpoint after `step` steps if a checkpoint is due."""
         if self.checkpoints.should_save(step):
             loop_state = LoopState(
                 self.block, self.scores, self.train_seconds, self.heartbeat.state.samples
@@ -359,7 +363,7 @@ class Loop:
     def _timed_steps(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """Run the steps of the mode, and add the time and the loss to the block.
 
-        Returns when the devices are done.
+        The method returns when the devices have finished.
         """
         self.heartbeat.update(phase="train")
         begin = time.perf_counter()
@@ -391,7 +395,7 @@ class Loop:
     ) -> TrainStats:
         """Run asynchronous updates.
 
-        The samples and bytes of all workers are added to the block of rank 0.
+        On rank 0, the samples and bytes of all workers are added to the block.
         """
         samples, data_bytes = self.block.samples, self.block.data_bytes
         stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
@@ -399,7 +403,7 @@ class Loop:
             self.block.samples - samples,
             self.block.data_bytes - data_bytes,
         )
-        # `meet` waits for the last update of every worker
+        # `sync_workers` waits for the last update of every worker.
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             totals = asynchronous.sync_workers(stats, local_samples, local_bytes)
         if totals is None:
@@ -422,7 +426,7 @@ class Loop:
     def _watched(self, batches: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
         """Yield the batches, count their samples, and update the heartbeat.
 
-        The time that training waits for a batch is measured.
+        The time that training waits for each batch is also measured.
         """
         step = self.position
         while True:
@@ -461,7 +465,7 @@ class Loop:
                 f" target for {', '.join(missing)}"
             )
         met = scores is not None and targets_reached(scores, self.settings.targets)
-        # all ranks wait for the scores of rank 0
+        # All ranks wait for the scores of rank 0.
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
@@ -529,10 +533,10 @@ class Loop:
 
 
 def evaluated_again(data: DataPipeline) -> Iterator[list[Batch]]:
-    """Yield the evaluation batches again and again, without end.
+    """Yield the evaluation batches repeatedly in an endless loop.
 
     Raises:
-        ValueError: The dataset has no evaluation batches, so the loop over them would never yield.
+        ValueError: The data set has no evaluation batches, so the loop would never yield.
     """
     while True:
         empty = True

@@ -1,8 +1,6 @@
 """Entry point of a worker process: `python -m suite.worker.main RUN_JSON`.
 
-The controller or an agent starts it.
-
-This module does not import Hydra.
+The controller or an agent starts the worker. The module must not import Hydra.
 """
 
 from __future__ import annotations
@@ -18,7 +16,8 @@ from pathlib import Path
 from suite.launch.children import die_with_parent
 
 if __name__ == "__main__":
-    # This precedes slow imports, so that the process ends if its parent ends during them.
+    # The call comes before slow imports, so that the process also ends if its parent ends during
+    # the imports.
     die_with_parent()
 
 from suite.common.registry import load_trainer, load_workload
@@ -39,7 +38,7 @@ from workloads.api import WorkerContext
 def redirect_output(path: Path) -> None:
     """Append standard output and standard error to the text log at `path`.
 
-    The output of native code is included.
+    The output of native code is also redirected.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)
@@ -50,8 +49,8 @@ def redirect_output(path: Path) -> None:
 def pin_to_cores(worker: WorkerContext) -> None:
     """Restrict this process to the cores of its devices, or to the cores near its GPUs.
 
-    For cores, the environment variables of the numerical libraries are also set to the threads per
-    device. This must run before a framework is imported.
+    If the devices are cores, the environment variables of the numerical libraries are also set to
+    the threads per device. The function must be called before a framework is imported.
     """
     gpus = [
         int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")
@@ -64,7 +63,7 @@ def pin_to_cores(worker: WorkerContext) -> None:
 
 
 def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> None:
-    """Run the loop in this process, and write how it ended into the heartbeat.
+    """Run the loop in this process, and write how it ended to the heartbeat.
 
     Exceptions of the loop propagate.
 
@@ -89,7 +88,8 @@ def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> Non
             run = replace(run, code_digest=code)
             metrics = JsonLines(folder / "metrics.jsonl" if first else None)
             outcome = Loop(run, workload, trainer, worker, log, metrics, heartbeat).run()
-            _report_code(run, heartbeat)  # the code may have changed, and more modules are loaded
+            # The code may have changed since the first report, and more modules are loaded now.
+            _report_code(run, heartbeat)
             heartbeat.finish(outcome.status, outcome.reason)
         finally:
             if trainer is not None and heartbeat.state.status:
@@ -97,7 +97,7 @@ def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> Non
 
 
 def _report_code(run: RunSpec, heartbeat: HeartbeatWriter) -> str:
-    """Report to the controller which code this process has imported, and return its digest."""
+    """Report the digest of the imported code to the controller, and return the digest."""
     code = loaded_code(run.settings.workload, run.settings.framework)
     heartbeat.state.code_digest, heartbeat.state.code_root = code.digest, code.root
     return code.digest
@@ -106,28 +106,29 @@ def _report_code(run: RunSpec, heartbeat: HeartbeatWriter) -> str:
 def main() -> int:
     """Run a worker.
 
-    The exit code is 0 if the run trained to its end, whether it reached its target or not.
+    The exit code is 0 if the run trained to its end, even if it missed its target.
     """
     run = read_run(Path(sys.argv[1])).seen_by_workers()
     worker = resolve_thread_count(worker_context_from_env(run), run.settings)
     redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")
     check_network()
     faulthandler.enable()
-    # The controller requests the stacks of a hung process.
+    # The controller sends this signal to get the stacks of a hung process.
     faulthandler.register(STACK_SIGNAL, all_threads=True)
     pin_to_cores(worker)
     heartbeat = HeartbeatWriter(Path(run.folder), worker.rank)
     try:
         work(run, worker, heartbeat)
     except Exception as error:
-        with contextlib.suppress(OSError):  # on a full disk, the text log cannot be written
+        with contextlib.suppress(OSError):  # On a full disk, the text log cannot be written.
             traceback.print_exc()
             sys.stderr.flush()
-        # This must follow the text log, which readers of the heartbeat may open.
+        # The heartbeat is written after the text log, because readers of the heartbeat may open the
+        # text log.
         if not heartbeat.state.status:
             code, reason = end_of(error, run)
             heartbeat.finish(status_of(error), reason, code.value)
-        os._exit(1)  # a framework's exit handlers may wait for peers that are gone
+        os._exit(1)  # Exit handlers of a framework may wait for peers that no longer exist.
     return 0
 
 

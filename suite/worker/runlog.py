@@ -1,7 +1,9 @@
-"""Writes the log of a run: mllog lines through the mlperf-logging package, each flushed at once.
+"""Writes the log of a run as mllog lines through the mlperf-logging package.
 
-A line that cannot be written ends the run. Python's logging hides such errors, so the handler here
-keeps them and `RunLog` raises them.
+Each line is flushed immediately.
+
+A line that cannot be written ends the run. Python's logging module hides such errors, so the
+handler stores the error and `RunLog` raises it.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ from workloads import files
 from workloads.api import Json
 
 LOG_BYTES = 1 << 30
-"""Largest size of a run's log that is read."""
+"""Maximum size of a run's log that is read."""
 LAST_BYTES = 1 << 16
-"""Size of the part at the end of a log that is searched for the last record."""
+"""Number of bytes at the end of a log that are searched for the last record."""
 
 
 class _LineHandler(logging.Handler):
-    """Writes each record as a line, flushes it, and keeps the first failure in `failure`."""
+    """Writes each record as a line, flushes it, and stores the first error in `failure`."""
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__()
@@ -40,7 +42,8 @@ class _LineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record as a line.
 
-        A level above INFO counts as a failure, because mllog reports encoding failures there.
+        A record with a level above INFO counts as a failure, because mllog reports encoding
+        failures with such levels.
         """
         try:
             if record.levelno > logging.INFO:
@@ -52,22 +55,22 @@ class _LineHandler(logging.Handler):
 
 
 class RunLog:
-    """The log of a run, `result_N.txt`.
+    """Log of a run, `result_N.txt`.
 
-    Time stamps are the wall clock at the start plus a monotonic clock.
+    Time stamps are the wall clock time at the start plus the time of a monotonic clock.
     """
 
     def __init__(self, path: Path | None, append: bool = False) -> None:
         """Open the log.
 
         Args:
-            path: The file, or None for a log that discards all lines, for the ranks above 0.
-            append: Append to the log that an earlier attempt of the run has written, instead of
-                creating a new file.
+            path: Path of the log. None creates a log that discards all lines, for all ranks except
+                rank 0.
+            append: True to append to the log of an earlier attempt. False to create a new file.
 
         Raises:
-            FileExistsError: The file exists, without `append`.
-            FileNotFoundError: The file does not exist, with `append`.
+            FileExistsError: The file exists, and `append` is False.
+            FileNotFoundError: The file does not exist, and `append` is True.
         """
         self._start_ms = time.time() * 1e3
         self._start = time.monotonic()
@@ -82,7 +85,7 @@ class RunLog:
         self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=str(PROJECT))
 
     def written(self) -> bytes:
-        """Flush the log to disk, and return all lines so far."""
+        """Flush the log to disk, and return all lines that were written so far."""
         if self._path is None or self._handler is None:
             return b""
         os.fsync(self._handler.stream.fileno())
@@ -91,7 +94,7 @@ class RunLog:
     def seconds_since(self, key: str) -> float:
         """Return the seconds since the first line with this key, or 0 without such a line.
 
-        Only lines that the log had when it was opened count.
+        Only lines that existed when the log was opened are searched.
         """
         if self._path is None:
             return 0.0
@@ -99,15 +102,15 @@ class RunLog:
         return 0.0 if first_ms is None else max(0.0, self._time_ms() - first_ms) / 1e3
 
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Write an INTERVAL_START line. Raises OSError if it cannot be written."""
+        """Write an INTERVAL_START line. Raise OSError if the line cannot be written."""
         self._write("start", key, value, metadata)
 
     def end(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Write an INTERVAL_END line. Raises OSError if it cannot be written."""
+        """Write an INTERVAL_END line. Raise OSError if the line cannot be written."""
         self._write("end", key, value, metadata)
 
     def event(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Write a POINT_IN_TIME line. Raises OSError if it cannot be written."""
+        """Write a POINT_IN_TIME line. Raise OSError if the line cannot be written."""
         self._write("event", key, value, metadata)
 
     def close(self) -> None:
@@ -138,7 +141,7 @@ class RunLog:
             ) from self._handler.failure
 
     def _time_ms(self) -> int:
-        """Return the milliseconds since 1970, never less than in an earlier line."""
+        """Return the milliseconds since 1970. The value never decreases within a log."""
         self._last_ms = max(
             self._last_ms, int(self._start_ms + (time.monotonic() - self._start) * 1e3)
         )
@@ -148,7 +151,7 @@ class RunLog:
 def _end_of(path: Path) -> IO[str]:
     """Open a log to append lines.
 
-    If the last line is incomplete because a run was killed, the line is ended first.
+    If a killed run left an incomplete last line, a line end is appended first.
     """
     with open(path, "rb") as log:
         whole = not log.seek(0, os.SEEK_END) or (log.seek(-1, os.SEEK_END), log.read(1))[1] == b"\n"
@@ -161,7 +164,7 @@ def _end_of(path: Path) -> IO[str]:
 def _first_time(path: Path, key: str) -> int | None:
     """Return the time of the log's first record with this key, in milliseconds.
 
-    Returns None without such a record.
+    The function returns None without such a record.
     """
     for line in files.read_bytes(path, LOG_BYTES).splitlines():
         if json.dumps(key).encode() in line:
@@ -174,7 +177,7 @@ def _first_time(path: Path, key: str) -> int | None:
 def _last_time(path: Path) -> int:
     """Return the time of the log's last record, in milliseconds, or 0 without a record.
 
-    The wall clock may have been set back since then.
+    The wall clock may have been set back after this record was written.
     """
     with open(path, "rb") as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_BYTES))
@@ -185,7 +188,7 @@ def _last_time(path: Path) -> int:
 def finite(value: Json) -> Json:
     """Return `value` with None in place of NaN and infinities.
 
-    JSON does not have these numbers.
+    JSON cannot represent NaN and infinities.
     """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -197,7 +200,7 @@ def finite(value: Json) -> Json:
 
 
 class JsonLines:
-    """Appends JSON objects to a file, one per line."""
+    """Appends JSON objects to a file, with one object per line."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -205,7 +208,7 @@ class JsonLines:
     def write(self, row: Mapping[str, Json]) -> None:
         """Append an object as a line, with a single system call.
 
-        Raises OSError if it cannot be written.
+        The method raises OSError if the line cannot be written.
         """
         if self._path is None:
             return

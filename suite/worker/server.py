@@ -1,9 +1,9 @@
-"""The parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`.
+"""Parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`.
 
-The controller or an agent starts it.
+The controller or an agent starts the server.
 
-The trainer implements the server (`Trainer.serve`). The server has no heartbeat: the controller
-watches its process, and ends it after the run.
+The trainer implements the server (`Trainer.serve`). The server has no heartbeat. The controller
+monitors the server process, and ends the process after the run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from suite.launch.private_network import check_network
 
 
 def servers_of(folder: Path) -> list[psutil.Process]:
-    """Return the server processes of the run in a folder that this process can see.
+    """Return the visible server processes of the run in a folder.
 
-    MXNet's scheduler is also a server.
+    MXNet's scheduler also counts as a server.
     """
     servers, run_file = [], folder / RUN_FILE
     for process in psutil.process_iter():

@@ -1,9 +1,9 @@
 """Times each step separately (`timing=steps`).
 
-The times give the mean, standard deviation, and quantiles over the steps. PyTorch on GPUs records
-CUDA events on the stream of each device. In all remaining cases, the loop waits for the devices
-after each step, so the host cannot prepare the next step meanwhile. The log names the method. Both
-methods exclude the time that a step waits for data.
+The statistics are the mean, standard deviation, and quantiles over the steps. PyTorch on GPUs
+records CUDA events on the stream of each device. In all other cases, the loop waits for the devices
+after each step, so the host cannot prepare the next step in parallel. The log contains the name of
+the method. Both methods exclude the time that a step waits for data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from workloads.api import Batch, Json, Trainer, TrainStats
 
 WAITS = "a wait after each step"
-"""Name in the log of the method without CUDA events."""
+"""Log text for the method without CUDA events."""
 
 Compute = Callable[[Iterable[list[Batch]], int], TrainStats]
 
@@ -39,8 +39,8 @@ class StepTimes:
         """Run `compute(steps, first_step)`, and add the time of each step to `seconds`.
 
         Args:
-            trainer: The trainer. Its `marked` records the times if the devices can.
-            compute: Runs steps, and returns when the devices are done.
+            trainer: The trainer. Its method `marked` records the times if the devices support this.
+            compute: Function that runs steps, and returns when the devices have finished.
             steps: The batches of each step.
             first_step: Number of the first step.
 
@@ -62,12 +62,12 @@ class StepTimes:
     def statistics(self) -> dict[str, Json]:
         """Return the number of steps, and statistics of their times in ms.
 
-        The statistics are the mean, standard deviation, median, and two percentiles. The standard
-        deviation is that of a sample, and None for a single step.
+        The statistics are the mean, sample standard deviation, median, and two percentiles. The
+        standard deviation of a single step is None.
         """
         values = np.asarray(self.seconds) * 1e3
         median, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99])
-        deviation = values.std(ddof=1) if len(values) > 1 else None  # JSON has no NaN
+        deviation = values.std(ddof=1) if len(values) > 1 else None  # JSON cannot represent NaN.
         named = {
             "mean_ms": values.mean(),
             "sd_ms": deviation,

@@ -1,4 +1,4 @@
-"""Translates the setting `stop` into the number of steps after which a run ends."""
+"""Converts the setting `stop` to the number of steps after which a run ends."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from workloads.api import Settings, Workload
 
 @dataclass(frozen=True)
 class Stop:
-    """Largest number of steps, and whether the run ends when it reaches its target."""
+    """Maximum number of steps, and whether the run ends when it reaches its target."""
 
     at_target: bool
     limit_steps: int
 
 
 def stop_rule(workload: Workload, settings: Settings) -> Stop:
-    """Return the rule for `settings.stop`: `target`, `epochs:N`, `steps:N`, or `samples:N`.
+    """Return the step limit for `settings.stop`.
 
-    A run with `target` has at most `max_epochs` epochs. Plans allow `samples:N` only if the
-    workload counts its batches in samples.
+    The values of `stop` are `target`, `epochs:N`, `steps:N`, and `samples:N`. A run with `target`
+    ends after `max_epochs` epochs at the latest. `samples:N` is allowed only if the batch size of
+    the workload is in samples.
     """
     kind, _, number = settings.stop.partition(":")
     if kind == "target":

@@ -1,6 +1,6 @@
-"""Chooses the number of threads for a device's operators.
+"""Chooses the number of CPU threads per device.
 
-It does so before a framework is imported and before the clock starts.
+The number is chosen before a framework is imported and before the clock starts.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from workloads.api import Settings, WorkerContext
 def resolve_thread_count(worker: WorkerContext, settings: Settings) -> WorkerContext:
     """Return the worker with its number of threads.
 
-    This is the configured number, or for `auto` a thread per available core.
+    The number is the configured number, or one thread per available core for `auto`.
 
-    Under `auto`, a demo does not use the cores that foreign programs use without pause. If the
-    operators of a framework give each thread an equal share of the work, a single shared core
-    halves the rate of all threads. On the remaining cores, a demo keeps most of its rate
+    Under `auto`, a demo does not use cores that foreign programs use continuously. If the operators
+    of a framework give each thread an equal share of the work, a single shared core halves the
+    speed of all threads. On the remaining cores, a demo keeps most of its speed
     (docs/reference/telemetry.md). The results then differ by rounding, as on a device with fewer
     cores.
 
-    The measurement takes half a second, and is only made if a device has several cores. It is not
-    made if it could count processes of the run as foreign programs: if devices share cores, with
-    servers (`update=async`, MXNet on several devices), and on several machines.
+    The measurement takes 0.5 s, and is made only if a device has several cores. The measurement is
+    skipped if it could mistake processes of the run for foreign programs: if devices share cores,
+    with servers (`update=async`, MXNet on several devices), and on several machines.
 
     Args:
         worker: The worker, with its cores.

@@ -1,7 +1,8 @@
 """Virtual machines for tests, made of Linux namespaces on this machine.
 
-Each has a separate network, host name, process tree, and mounts. A bridge joins them. It is in the
-namespace of a further machine, `hub`, which represents a login node:
+Each machine has a separate network, host name, process tree, and mounts. A bridge connects the
+machines. The bridge is in the namespace of an additional machine, `hub`, which represents a login
+node:
     from testing.machines import Machines, ssh, slurm
     with Machines.up(folder, 2, rate="200mbit") as machines:
         ssh.start(machines)          # an sshd on each; `ssh node1` works from every machine
@@ -10,7 +11,7 @@ namespace of a further machine, `hub`, which represents a login node:
 
 The nodes share the cores of this machine equally. The hub may use all cores. As on a cluster, all
 machines share their files. The following paths are separate on each machine: `/tmp` (except this
-checkout, the environments and the folder of the machines), `/dev/shm`, `/run`, `/etc/hosts`,
+checkout, the environments, and the folder of the machines), `/dev/shm`, `/run`, `/etc/hosts`,
 `/etc/slurm`, and the configuration of ssh.
 
 Tests use the fixtures of `testing.machines.fixtures`. `python -m testing.machines --help` describes

@@ -1,4 +1,4 @@
-"""A separate docker daemon for tests, without network, registry, or downloaded images."""
+"""Separate Docker daemon for tests, without network, registry, or downloaded images."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from testing.machines.machine import Machine, environment, only_child
 
 IMAGE = "suite-test:local"
 MARK = "/etc/image-of-the-suite"
-"""A file that exists only in the image."""
+"""Path of a file that exists only in the image."""
 FOLDERS = ("usr", "etc", "tmp", "proc", "sys", "dev")
 LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
-"""Candidates for links into /usr. The image has those that are links on this machine.
+"""Candidates for symbolic links into /usr. The image has the candidates that are links on this
+machine.
 
-A mount of this machine's /usr then makes all programs available.
+A mount of this machine's /usr into a container then makes all programs available.
 """
 EXEC_ROOT = "/run/docker"
-"""Folder in the daemon's separate /run.
+"""Folder in the separate /run of the daemon.
 
-It contains sockets, whose paths have at most 107 characters.
+The folder contains sockets, whose paths may have at most 107 characters.
 """
 UP_SECONDS = 40.0
 
@@ -38,18 +39,19 @@ mount -t tmpfs none /run
 mount -t overlay -o lowerdir=/etc,upperdir="$0/etc",workdir="$0/work" none /etc
 exec "$@"
 """
-"""Shell script that runs its arguments with a separate /run, and an overlay on /etc.
+"""Shell script that runs its arguments with a separate /run and an overlay on /etc.
 
-Changes of /etc stay in the overlay.
+Changes of /etc remain in the overlay.
 """
 
 
 @contextlib.contextmanager
 def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, str]]:
-    """Run dockerd with all its files below `folder`, and with `IMAGE`.
+    """Run dockerd with all of its files below `folder`, and with `IMAGE`.
 
-    Yields the environment variables with which clients find the daemon. On a machine, clients also
-    find it without these variables. The mounts of its containers end with the daemon.
+    The context manager yields the environment variables with which clients find the daemon. On a
+    virtual machine, clients also find the daemon without these variables. The mounts of its
+    containers end with the daemon.
     """
     socket = f"unix://{folder}/socket"
     inside = machine.command([]) if machine is not None else []
@@ -76,7 +78,8 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
             != 0
         ):
             output = (folder / "log").read_text()[-1000:]
-            # If the daemon ends before the first request, the kernel or the sandbox refuses it.
+            # If the daemon ends before the first request, the kernel or the sandbox does not permit
+            # it.
             if process.poll() is not None:
                 last = (output.strip().splitlines() or ["it printed nothing"])[-1]
                 pytest.skip(f"dockerd does not run here: {last[:300]}")
@@ -91,7 +94,10 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
 
 
 def _root() -> bytes:
-    """Return a root file system as a tar: empty folders, this machine's links, and the mark."""
+    """Return a root file system as a tar archive.
+
+    The archive contains empty folders, this machine's links, and the mark file.
+    """
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name in FOLDERS:

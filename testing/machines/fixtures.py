@@ -1,4 +1,4 @@
-"""Fixtures with virtual machines. tests/conftest.py makes them available to all tests."""
+"""Fixtures for virtual machines, which tests/conftest.py makes available to all tests."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ Make = Callable[..., Machines]
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Make]:
-    """Return `machines(count, rate=None, ssh=False, slurm=False)`, which starts nodes and daemons.
+    """Return `machines(count, rate=None, ssh=False, slurm=False)`, which starts nodes.
 
-    The nodes stop at the end of the test. The test is skipped with a reason if the Debian package
-    of a program or the permission to create namespaces is missing.
+    The function also starts the requested daemons. The nodes stop at the end of the test. The test
+    is skipped with a reason if the Debian package of a program or the permission to create
+    namespaces is missing.
     """
     with factory(tmp_path) as make:
         yield make
@@ -29,16 +30,16 @@ def machines(tmp_path: Path) -> Iterator[Make]:
 
 @pytest.fixture(scope="module")
 def machines_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """Return the same as `machines`, for nodes that all tests of a file share."""
+    """Return the function of `machines` for nodes that all tests of a file share."""
     with factory(tmp_path_factory.mktemp("machines")) as make:
         yield make
 
 
 @contextlib.contextmanager
 def factory(folder: Path) -> Iterator[Make]:
-    """Yield the function of the fixtures. It creates machines below `folder`.
+    """Yield the function of the fixtures, which creates machines below `folder`.
 
-    At the end, all of them are stopped.
+    All machines are stopped at the end.
     """
     with contextlib.ExitStack() as stack:
         numbers = iter(range(100))
@@ -57,14 +58,14 @@ def factory(folder: Path) -> Iterator[Make]:
 
 
 def require(*, ssh: bool = False, slurm: bool = False) -> None:
-    """Skip the test if such machines are not available here."""
+    """Skip the test if virtual machines with these daemons are not available here."""
     groups = [group for group, wanted in ((needs.SSH, ssh), (needs.SLURM, slurm)) if wanted]
     if reason := needs.missing(*groups):
         pytest.skip(reason)
 
 
 def serve(machines: Machines, *, ssh: bool = False, slurm: bool = False) -> None:
-    """Start these daemons."""
+    """Start the requested daemons on the machines."""
     if ssh:
         ssh_daemons.start(machines)
     if slurm:

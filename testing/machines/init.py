@@ -1,10 +1,12 @@
-"""Process 1 of a machine: creates its mounts, prints `ready`, and reaps orphans until killed.
+"""Process 1 of a virtual machine.
 
-With "fed" it also exits, together with all processes of the machine, when its input ends because
-its parent process has exited.
+The process creates the mounts of the machine, prints `ready`, and reaps orphans until it is killed.
 
-The script runs with the standard library alone, inside `unshare`. Its argument is a JSON object:
-name, tmp, hosts, keep, fed.
+With the option "fed", the process also exits when its standard input ends because its parent
+process has exited. All processes of the machine then end.
+
+The script runs inside `unshare` and needs only the standard library. Its argument is a JSON object
+with the keys name, tmp, hosts, keep, and fed.
 """
 
 import ctypes
@@ -20,7 +22,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source, target, kind=None, flags=0, options=None):
-    """Mount a file system through the C library. Raise OSError if it fails."""
+    """Mount a file system through the C library. Raise OSError if the mount fails."""
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
     if _LIBC.mount(*words, flags, None if options is None else options.encode()) != 0:
         number = ctypes.get_errno()
@@ -33,7 +35,7 @@ def bind(source, target):
 
 
 def replace_tmp(folder, keep):
-    """Mount `folder` at `/tmp`, in which the paths `keep` below /tmp remain visible."""
+    """Mount `folder` at `/tmp`. The paths `keep` below /tmp remain visible."""
     for path in keep:
         inside = os.path.join(folder, os.path.relpath(path, "/tmp"))
         os.makedirs(inside, exist_ok=True)
@@ -42,7 +44,7 @@ def replace_tmp(folder, keep):
 
 
 def reap():
-    """Wait forever for children that exit."""
+    """Wait for exited children in an endless loop."""
     while True:
         signal.sigwait({signal.SIGCHLD})
         try:
@@ -53,13 +55,13 @@ def reap():
 
 
 def end_with_input():
-    """Exit, and thereby stop the whole machine, when stdin is closed."""
+    """Exit when stdin is closed, which stops the whole machine."""
     sys.stdin.buffer.read()
     os._exit(0)
 
 
 def main():
-    """Set up the machine, print `ready`, reap children."""
+    """Set up the machine, print `ready`, and reap children."""
     machine = json.loads(sys.argv[1])
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     os.umask(0o022)

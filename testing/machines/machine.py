@@ -1,4 +1,4 @@
-"""A machine made of namespaces: commands and processes on it."""
+"""Virtual machine made of namespaces, with its commands and processes."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ DOWN_SECONDS = 5.0
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """A command that runs on a machine."""
+    """Command that runs on a virtual machine."""
 
     client: subprocess.Popen[bytes]
-    """Process of `nsenter` on the host. It ends with the command and returns its exit code."""
+    """`nsenter` process on the host. The process ends with the command and returns its exit
+    code.
+    """
     process: psutil.Process
-    """Process of the command, with its id on the host. Signals go to this process."""
+    """Process of the command, with its process id on the host. Signals are sent to this process."""
 
     def end(self) -> None:
-        """Kill the command if it runs, and wait for it."""
+        """Kill the command if it is running, and wait for its end."""
         with contextlib.suppress(psutil.NoSuchProcess):
             self.process.kill()
         self.client.wait(DOWN_SECONDS)
@@ -38,27 +40,27 @@ class Started:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """A virtual machine. Its files are in `folder`, and `folder/tmp` is its /tmp."""
+    """Virtual machine. Its files are in `folder`, and `folder/tmp` is its /tmp."""
 
     name: str
     address: str
     folder: Path
     init: int
-    """Id of its process 1 on the host."""
+    """Process id of the machine's process 1 on the host."""
     created: float
     """Start time of process 1 in seconds since 1970.
 
-    It distinguishes the process from a later process with the same id.
+    The start time distinguishes the process from a later process with the same id.
     """
     cores: tuple[int, ...] = ()
-    """Cores of the host on which its processes run. Empty: all cores."""
+    """Cores of the host on which the machine's processes run. Empty for all cores."""
     holder: subprocess.Popen[str] | None = dataclasses.field(
         default=None, repr=False, compare=False
     )
-    """Process of `unshare` if this process started it."""
+    """`unshare` process, if the current process started the machine."""
 
     def record(self) -> dict[str, object]:
-        """Return the fields that another process needs to use the machine."""
+        """Return the fields that a different process needs to use the machine."""
         fields = {
             "name": self.name,
             "address": self.address,
@@ -69,26 +71,26 @@ class Machine:
 
     @property
     def hosts_file(self) -> Path:
-        """Return the path of its /etc/hosts. Write the file in place."""
+        """Return the path of the machine's /etc/hosts. The file must be modified in place."""
         return self.folder / "hosts"
 
     @property
     def tmp(self) -> Path:
-        """Return the path of its /tmp."""
+        """Return the path of the machine's /tmp."""
         return self.folder / "tmp"
 
     @property
     def is_up(self) -> bool:
-        """Check whether the machine has not been powered off."""
+        """Return whether the machine is running."""
         try:
             return abs(psutil.Process(self.init).create_time() - self.created) < 1
         except psutil.NoSuchProcess:
             return False
 
     def enter(self, *kinds: str) -> list[str]:
-        """Return the `nsenter` command for its namespaces.
+        """Return the `nsenter` command for the machine's namespaces.
 
-        Without `kinds` (`net`, `mount`, …) the command enters all namespaces.
+        Without `kinds` (`net`, `mount`, …), the command enters all namespaces.
         """
         namespaces = kinds or ("net", "uts", "ipc", "mount", "pid")
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
@@ -131,9 +133,10 @@ class Machine:
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on the machine and wait for it.
+        """Run a command on the machine and wait for its end.
 
-        Raises AssertionError with its output if it fails and `check` is true.
+        The method raises AssertionError with the command's output if the command fails and `check`
+        is true.
         """
         done = subprocess.run(
             self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, capture_output=True,
@@ -156,7 +159,7 @@ class Machine:
     ) -> Started:
         """Start a command on the machine, with its output appended to `log`.
 
-        It is killed when the machine stops.
+        The command is killed when the machine stops.
         """
         with open(log, "ab") as output:
             client = subprocess.Popen(
@@ -166,7 +169,7 @@ class Machine:
         return Started(client, only_child(client))
 
     def processes(self) -> list[psutil.Process]:
-        """Return all its processes except process 1 and zombies."""
+        """Return all processes of the machine except process 1 and zombies."""
         try:
             namespace = _namespace(self.init)
         except OSError:
@@ -178,7 +181,7 @@ class Machine:
         ]
 
     def kill_all(self) -> None:
-        """Kill every process except process 1, including daemons. The network remains."""
+        """Kill every process except process 1, including daemons. The network is kept."""
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -186,7 +189,7 @@ class Machine:
     def power_off(self) -> None:
         """Stop the machine permanently, with all its processes and its network.
 
-        Returns after they have ended.
+        The method returns after all processes have ended.
         """
         if self.is_up:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -204,7 +207,8 @@ class Machine:
     def open_to_all(self, path: Path) -> None:
         """Make `path` accessible to every user of the machine.
 
-        This works even if a folder above it, such as root's home, is closed to them.
+        The method also works if a parent folder, such as root's home, is not accessible to these
+        users.
         """
         closed = next(
             (parent for parent in reversed(path.parents) if not parent.stat().st_mode & 0o001), None
@@ -221,7 +225,7 @@ class Machine:
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment variables of a command on a machine.
 
-    They are this process's variables, with the folders of daemons in PATH, and `env`.
+    The variables are those of this process and `env`. The folders of daemons are added to PATH.
     """
     variables: dict[str, str] = {
         **os.environ,

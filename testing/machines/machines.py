@@ -1,4 +1,4 @@
-"""Several machines and their network: starts, disconnects, and stops them."""
+"""Starts, disconnects, and stops several virtual machines and their network."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from testing.machines.machine import Machine, environment, only_child
 NETWORK = ipaddress.ip_network("10.77.0.0/24")
 HUB = "hub"
 STATE = "machines.json"
-"""File in the folder of the machines that `Machines.load` reads."""
+"""Name of the file in the machines' folder that `Machines.load` reads."""
 UP_SECONDS = 15.0
 INIT = Path(__file__).with_name("init.py")
 PROJECT = Path(__file__).resolve().parents[2]
 BURST = "32kb"
-"""Burst of the token bucket, two packets. Data that fit into the bucket are not delayed.
+"""Burst of the token bucket, which is two packets. Data that fit into the bucket are not delayed.
 
 Payload arrives at 191 of 200 Mbit/s and at 906 of 1,000 Mbit/s (one trial, busy machine).
 """
 SEGMENTS = ("gso_max_size", "16384", "gso_max_segs", "11")
-"""Limits that make packets fit into the bucket."""
+"""Limits that make packets fit into the token bucket."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Machines:
-    """A hub and nodes `node1`, `node2`, … that can be reached by name."""
+    """Hub and nodes `node1`, `node2`, …, which can be reached by name."""
 
     folder: Path
     hub: Machine
@@ -50,7 +50,7 @@ class Machines:
         return (self.hub, *self.nodes)
 
     def __getitem__(self, name: str) -> Machine:
-        """Return the machine of this name. Raise KeyError if it does not exist."""
+        """Return the machine with this name. Raise KeyError if the machine does not exist."""
         return {machine.name: machine for machine in self.all}[name]
 
     @classmethod
@@ -58,7 +58,7 @@ class Machines:
     def up(cls, folder: Path, count: int, rate: str | None = None) -> Iterator[Machines]:
         """Start `count` nodes for the duration of a `with` statement.
 
-        They also stop if this process dies. The arguments are those of `make`.
+        The nodes also stop if this process dies. The arguments are those of `make`.
         """
         machines = cls.make(folder, count, rate, die_with_us=True)
         try:
@@ -121,7 +121,10 @@ class Machines:
 
     @classmethod
     def load(cls, folder: Path) -> Machines:
-        """Return the machines that were started in `folder`. Raise OSError if there are none."""
+        """Return the machines that were started in `folder`.
+
+        The method raises OSError if no machines were started there.
+        """
         folder = folder.resolve()
         values = json.loads((folder / STATE).read_text())
         parts = (
@@ -158,22 +161,22 @@ class Machines:
                 )
 
     def unplug(self, node: Machine) -> None:
-        """Disconnect a node from the network. No process is notified."""
+        """Disconnect a node from the network without notifying any process."""
         _ip(self.hub, f"link set to-{node.name} down")
 
     def plug(self, node: Machine) -> None:
-        """Connect a node again. It may take two seconds until the hub reaches it."""
+        """Reconnect a node to the network. The hub may need two seconds to reach the node."""
         _ip(self.hub, f"link set to-{node.name} up")
 
     def processes(self) -> dict[str, list[psutil.Process]]:
-        """Map each machine that has processes to its processes, except process 1."""
+        """Return the processes, without process 1, of each machine that has such processes."""
         found = {machine.name: machine.processes() for machine in self.all}
         return {name: processes for name, processes in found.items() if processes}
 
     def down(self) -> None:
         """Stop all processes of all machines and remove their files, except the daemons' logs.
 
-        The function can be called again.
+        The method may be called repeatedly.
         """
         for machine in (*self.nodes, self.hub):
             machine.power_off()
@@ -200,8 +203,8 @@ def _start_machine(
         json.dumps(options),
     ]
     if first is not None and os.geteuid() != 0:
-        # All machines of a plain user share the user namespace of the first machine. Otherwise
-        # they could not be connected.
+        # For an unprivileged user, all machines share the user namespace of the first machine.
+        # Otherwise they could not be connected.
         argv = [
             needs.program("nsenter"),
             f"--target={first}",
@@ -224,7 +227,8 @@ def _start_machine(
 def _share(number: int, count: int) -> tuple[int, ...]:
     """Return the cores of node `number` of `count`.
 
-    Each node has the same number of separate cores. If there are too few, each has all cores.
+    Each node has the same number of dedicated cores. If there are too few cores, every node has all
+    cores.
     """
     cores = sorted(os.sched_getaffinity(0))
     each = len(cores) // count
@@ -232,9 +236,9 @@ def _share(number: int, count: int) -> tuple[int, ...]:
 
 
 def _kept(folder: Path) -> list[str]:
-    """Return the paths below /tmp that stay visible on machines.
+    """Return the paths below /tmp that remain visible on the machines.
 
-    They are the code, its Pythons, its data, and the folder of the machines.
+    The paths are the code, its Python environments, its data, and the folder of the machines.
     """
     pythons = (Path(sys.prefix), Path(sys.prefix).resolve(), Path(sys.base_prefix))
     wanted = (folder, PROJECT, *pythons, env_root(), data_root())
@@ -243,7 +247,7 @@ def _kept(folder: Path) -> list[str]:
 
 
 def _ip(machine: Machine, *lines: str) -> None:
-    """Run `ip` commands in the machine's network."""
+    """Run `ip` commands in the network namespace of the machine."""
     _command([*machine.enter("net"), needs.program("ip"), "-batch", "-"], "\n".join(lines))
 
 

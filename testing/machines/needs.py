@@ -1,7 +1,7 @@
 """Requirements of virtual machines: programs, Debian packages, and permissions.
 
-`python3 testing/machines/needs.py` needs only the standard library. It prints the names of the
-missing packages.
+`python3 testing/machines/needs.py` prints the names of the missing packages. The script needs only
+the standard library.
 """
 
 import functools
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Folders of daemons, which a plain user's PATH does not contain."""
+"""PATH with the folders of daemons, which an unprivileged user's PATH does not contain."""
 NAMESPACES = {
     **dict.fromkeys(("unshare", "nsenter", "setpriv", "taskset"), "util-linux"),
     **dict.fromkeys(("ip", "tc"), "iproute2"),
@@ -21,11 +21,15 @@ SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh
 SLURM = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client"}
 DOCKER = {"dockerd": "docker.io", "docker": "docker.io", "docker-init": "tini"}
 PROGRAMS = {**NAMESPACES, **SSH, **SLURM, **DOCKER}
-"""Map a program to its Debian package."""
+"""Debian package of each program."""
 
 
 def program(name: str) -> str:
-    """Return the path of a program. Raise FileNotFoundError with its Debian package."""
+    """Return the path of a program.
+
+    The function raises FileNotFoundError with the name of the Debian package if the program is
+    missing.
+    """
     found = shutil.which(name, path=SYSTEM_PATH)
     if found is None:
         raise FileNotFoundError(f"{name} is not installed: apt-get install {PROGRAMS[name]}")
@@ -46,7 +50,7 @@ def _absent(programs: Mapping[str, str]) -> dict[str, str]:
 
 
 def missing(*groups: dict[str, str]) -> str:
-    """Return the reason why machines with these programs are not available here, or ""."""
+    """Return why machines with these programs are not available here, or ""."""
     absent = _absent(
         {name: package for group in (NAMESPACES, *groups) for name, package in group.items()}
     )
@@ -77,8 +81,8 @@ def _refused() -> str:
 def unshare_command(user: bool = True) -> list[str]:
     """Return the `unshare` command with all namespaces of a machine.
 
-    The started process is killed when `unshare` ends. `user` is true outside a user namespace: a
-    plain user then also needs a user namespace, in which it is root.
+    The started process is killed when `unshare` ends. `user` is true outside of a user namespace:
+    an unprivileged user then also needs a user namespace, in which the user is root.
     """
     namespaces = ["--net", "--uts", "--ipc", "--mount", "--pid"]
     if user and os.geteuid() != 0:

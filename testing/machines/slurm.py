@@ -1,6 +1,6 @@
-"""SLURM on machines: slurmctld on the hub, and a slurmd on each node.
+"""SLURM on virtual machines, with slurmctld on the hub and a slurmd on each node.
 
-It runs without systemd, control groups, and munge.
+The daemons run without systemd, cgroups, and munge.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ NODE = (
     " State=UNKNOWN\n"
 )
 SPOOL = "/etc/slurm/spool"
-"""Spool folder by its path on the machines.
+"""Path of the spool folder on the machines.
 
-It contains sockets, whose paths have at most 107 characters.
+The folder contains sockets, whose paths may have at most 107 characters.
 """
 IDLE_SECONDS = 60.0
 
 
 def start(machines: Machines, cpus: int = 8) -> Path:
-    """Start the daemons and wait until all nodes are idle.
+    """Start the daemons, wait until all nodes are idle, and return their folder.
 
-    `srun` then works on every machine for every user. Each node reports `cpus` CPUs. Returns the
-    folder of configuration and logs. Raises AssertionError if the nodes are not idle after
-    IDLE_SECONDS.
+    `srun` then works on every machine for every user. Each node reports `cpus` CPUs. The returned
+    folder contains the configuration and the logs. The function raises AssertionError if the nodes
+    are not idle after IDLE_SECONDS.
     """
     folder = machines.folder / "slurm"
     shutil.rmtree(folder, ignore_errors=True)
@@ -84,7 +84,7 @@ def start(machines: Machines, cpus: int = 8) -> Path:
 
 
 def serve(node: Machine) -> None:
-    """Start the node's slurmd, initially and after `kill_all`."""
+    """Start the slurmd of a node, initially and again after `kill_all`."""
     node.run([needs.program("slurmd"), "-N", node.name])
 
 

@@ -1,9 +1,10 @@
-"""Optimizers, gradient clipping and loss scaling in NumPy: the specification for all frameworks.
+"""Optimizers, gradient clipping, and loss scaling in NumPy, as a specification.
 
-Trainers implement the same arithmetic with the operators of their framework. Tests compare them
-with these functions in float64, one tensor at a time. The `rate` of a function is the rate of the
-parameter: the scheduled learning rate times `ParameterRule.lr_multiplier`. Weight decay is coupled:
-decay · w is added to the gradient after clipping and before all other steps.
+The trainers of all frameworks implement the same arithmetic with the operators of their framework.
+Tests compare the trainers with these functions in float64, one tensor at a time. The argument
+`rate` of a function is the learning rate of the parameter: the scheduled learning rate times
+`ParameterRule.lr_multiplier`. Weight decay is coupled: decay · w is added to the gradient after
+clipping and before all other steps.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from workloads.api import (
 
 
 class Skips(Protocol):
-    """An optimizer class of a framework."""
+    """Optimizer class of a framework."""
 
     skips: ClassVar[bool]
-    """Whether it can skip a step on the device. Dynamic loss scaling needs this."""
+    """Whether the optimizer can skip a step on the device. Dynamic loss scaling requires this
+    ability.
+    """
 
 
 Kind = TypeVar("Kind", bound=Skips)
@@ -37,15 +40,16 @@ Kind = TypeVar("Kind", bound=Skips)
 def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type[Kind]:
     """Return the optimizer class of a framework for these settings.
 
-    SGD with the learning rate in its velocities (`lr_in_momentum`) uses the LARS class: LARS
-    without trust ratios computes the same update.
+    SGD with `lr_in_momentum` (the velocities include the learning rate) uses the LARS class. LARS
+    without trust ratios computes the same update as this SGD.
 
     Args:
         settings: Settings of the optimizer.
         kinds: Optimizer classes of the framework by name.
 
     Raises:
-        ValueError: The framework does not have this optimizer, or not with dynamic loss scaling.
+        ValueError: The framework does not have this optimizer, or the optimizer does not support
+            dynamic loss scaling.
     """
     if settings.name not in kinds:
         raise invalid_choice("optimizer", settings.name, kinds)
@@ -63,8 +67,9 @@ def sgd(
 ) -> tuple[Array, Array]:
     """Return (weight, velocity) after one step: v ← m·v + (g + d·w), w ← w - rate·v.
 
-    The velocity does not contain the rate, as in TensorFlow and PyTorch. The velocity of MXNet's
-    built-in SGD contains it. That update is `lars` with `lr_in_momentum` and without a trust ratio.
+    The velocity does not include the learning rate, as in TensorFlow and PyTorch. The velocity of
+    MXNet's built-in SGD includes the learning rate. For MXNet's update, use `lars` with
+    `lr_in_momentum` and without a trust ratio.
     """
     velocity = momentum * velocity + (gradient + decay * weight)
     return weight - rate * velocity, velocity
@@ -95,12 +100,13 @@ def lars(
 ) -> tuple[Array, Array]:
     """Return (weight, velocity) after one step of LARS.
 
-    The velocity contains the trust ratio. With `lr_in_momentum`, it also contains the learning rate
-    (reference lars_optimizer.py): v ← m·v + rate·ratio·(g + d·w), w ← w - v.
+    The velocity includes the trust ratio. With `lr_in_momentum`, the velocity also includes the
+    learning rate (reference lars_optimizer.py): v ← m·v + rate·ratio·(g + d·w), w ← w - v.
 
-    Without `lr_in_momentum`: v ← m·v + ratio·(g + d·w), w ← w - rate·v. NVIDIA's SGDwFASTLARS
-    computes the same update: its buffer holds rate·v of the last rate, and it multiplies the
-    momentum by the quotient of the two rates (v0.6 and v0.7, common/fit.py).
+    Without `lr_in_momentum`, the update is v ← m·v + ratio·(g + d·w), w ← w - rate·v. NVIDIA's
+    SGDwFASTLARS computes the same update as LARS without `lr_in_momentum` (v0.6 and v0.7,
+    common/fit.py). NVIDIA's buffer contains rate·v of the previous rate, and its momentum is
+    multiplied by the quotient of the new and the previous rate.
     """
     ratio = trust_ratio(weight, gradient, coefficient, rule.decay) if rule.lars_adapt else 1.0
     update = ratio * (gradient + rule.decay * weight)
@@ -119,7 +125,7 @@ def with_momentum(
     rate: float,
     rule: ParameterRule,
 ) -> tuple[Array, Array]:
-    """Return (weight, velocity) after one step of `sgd` or `lars`, depending on the settings."""
+    """Return (weight, velocity) after one step of SGD or LARS, depending on the settings."""
     if settings.name == "sgd" and not settings.lr_in_momentum:
         return sgd(weight, velocity, gradient, rate, settings.momentum, rule.decay)
     coefficient = settings.trust_coefficient
@@ -153,11 +159,12 @@ def adam(
 
     Args:
         weight: Weight w.
-        mean: Mean m.
-        square: Mean square v.
+        mean: First moment estimate m.
+        square: Second moment estimate v.
         gradient: Gradient g.
         rate: Learning rate.
-        step: Number of this update, t in the formula. It counts from 1, without skipped steps.
+        step: Number of this update, t in the formula. The first update is number 1. Skipped steps
+            are not counted.
         betas: β1 and β2.
         epsilon: ε.
         decay: L2 decay of the weight.
@@ -178,10 +185,11 @@ def rmsprop(
     epsilon: float,
     decay: float = 0.0,
 ) -> tuple[Array, Array]:
-    """Return (weight, square) after one step: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
+    """Return (weight, square) after one step of RMSprop.
 
-    This is RMSprop of Keras 2.1, which the scaling article used (keras/optimizers.py). It has no
-    centering and no momentum, and s starts at 0.
+    s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε). The update is RMSprop as in Keras 2.1, which
+    the article on scaling used (keras/optimizers.py). This RMSprop has no centering and no
+    momentum, and s starts at 0.
     """
     gradient = gradient + decay * weight
     square = rho * square + (1 - rho) * gradient**2
@@ -192,9 +200,9 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("sgd", "lars"), ("velocity",)), "adam": ("exp_avg", "exp_avg_sq"),
     "rmsprop": ("square",),
 }  # fmt: skip
-"""Optimizer to the names of its state arrays of each parameter, as in the frameworks' states.
+"""Names of the optimizer state arrays of each parameter, by optimizer.
 
-They start at 0.
+The names are the same as in the state of the frameworks' optimizers. All arrays start at 0.
 """
 
 
@@ -213,10 +221,10 @@ def updated(
         settings: Settings of the optimizer.
         rule: Rule of the parameter.
         rate: Learning rate of this parameter.
-        step: Number of this update, from 1.
-        gradient: Gradient.
+        step: Number of this update. The first update is number 1.
+        gradient: Gradient of the weight.
         weight: Weight before the update.
-        slots: State arrays in the order of `SLOTS`.
+        slots: Optimizer state arrays in the order of `SLOTS`.
     """
     first, *rest = slots
     if settings.name == "adam":
@@ -237,7 +245,7 @@ def clip_factor(gradients: Arrays, clip_norm: float) -> float:
 
 @dataclass
 class LossScale:
-    """The loss scale of a run. Static and dynamic loss scaling are supported."""
+    """Static or dynamic loss scale of a run."""
 
     settings: LossScaling
     scale: float = 0.0

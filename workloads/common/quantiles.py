@@ -1,8 +1,8 @@
-"""A normal quantile function and a logarithm with bit-identical results on every machine.
+"""Normal quantile function and logarithm with bit-identical results on every machine.
 
-They use only operations with correct rounding in IEEE 754 (+ − × ÷, square root, frexp), each as a
-separate NumPy call. The results therefore do not depend on the mathematical library, the vector
-unit, or fused multiply-add instructions.
+Both functions use only operations that IEEE 754 rounds correctly (+ − × ÷, square root, frexp),
+each as a separate NumPy call. The results therefore do not depend on the mathematical library, the
+vector unit, or fused multiply-add instructions.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from workloads.common.arrays import Float64s
 LOG_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 
-# Coefficients of P. J. Wichura, "Algorithm AS 241: The percentage points of the normal
-# distribution", Applied Statistics 37 (1988), routine PPND16 (relative accuracy about 1e-16),
-# highest power first.
+# Coefficients of routine PPND16 in P. J. Wichura, "Algorithm AS 241: The percentage points of the
+# normal distribution", Applied Statistics 37 (1988). The relative accuracy is about 1e-16. The
+# coefficient of the highest power is first.
 _CENTRE = (
     (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,
     4.5921953931549871457e4,
@@ -47,9 +47,10 @@ _TAIL = (
 )  # fmt: skip
 _CENTRE_HALF_WIDTH, _CENTRE_CONSTANT, _SPLIT, _MIDDLE_SHIFT = 0.425, 0.180625, 5.0, 1.6
 _LOG_SERIES = tuple(1.0 / power for power in range(23, 2, -2))
-"""Coefficients of artanh(s)/s − 1 in s², highest power first.
+"""Coefficients of the power series of artanh(s)/s − 1 in s². The coefficient of the highest
+power is first.
 
-For |s| ≤ 0.1716 the remainder is below 1e-19.
+For |s| ≤ 0.1716, the truncation error of the series is below 1e-19.
 """
 
 
@@ -81,7 +82,7 @@ def log(x: npt.ArrayLike) -> Float64s:
 
 
 def inverse_normal(probability: Float64s) -> Float64s:
-    """Return quantiles of the standard normal distribution, for 1-D probabilities in (0, 1)."""
+    """Return the standard normal quantiles of 1-D probabilities in (0, 1)."""
     q = probability - 0.5
     out = np.empty_like(q)
     centre = np.abs(q) <= _CENTRE_HALF_WIDTH

@@ -1,16 +1,16 @@
-"""Random numbers from a hash of their coordinates.
+"""Random numbers from a hash of integer coordinates.
 
 There are no generator objects. A random number is a pure function of a key and of integer
-coordinates (epoch, sample, attempt, …). It does not depend on threads, processes, chunk sizes or
-the NumPy version, and any device can compute the same bits.
+coordinates (epoch, sample, attempt, …). The number does not depend on threads, processes, chunk
+sizes, or the NumPy version, and any device can compute the same bits.
 
-The hash is the output function of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
-number generators", OOPSLA 2014; constants of variant 13 by D. Stafford), applied once per
-coordinate:
+The hash is the output function of SplitMix64, applied once per coordinate. Sources: Steele, Lea,
+Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014. The constants are variant 13
+by D. Stafford.
 
     h₀ = key,   hᵢ₊₁ = mix(hᵢ + (cᵢ + 1)·γ)   modulo 2⁶⁴
 
-Along one coordinate this is exactly a SplitMix64 sequence with seed hᵢ.
+Along one coordinate, the hashes are exactly a SplitMix64 sequence with seed hᵢ.
 """
 
 from __future__ import annotations
@@ -33,20 +33,23 @@ MULTIPLIER_2 = 0x94D049BB133111EB
 MASK = 0xFFFFFFFFFFFFFFFF
 
 CHUNK = 32768
-"""Number of elements that are processed at a time.
+"""Number of elements that are hashed at a time.
 
-A few arrays of 256 KiB fit into the second-level cache of a core (measured: 5 % faster than
-16,384).
+The temporary arrays have 256 KiB each and fit into the L2 cache of a core. In a measurement, this
+chunk size was 5 % faster than 16,384.
 """
 BLOCK = 64
-"""Number of random numbers that `Draws` computes at a time."""
+"""Number of random numbers that `Draws` computes in advance."""
 
 _GAMMA, _M1, _M2 = np.uint64(GAMMA), np.uint64(MULTIPLIER_1), np.uint64(MULTIPLIER_2)
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32))
 
 
 def fold(key: int | np.uint64, *coordinates: int) -> np.uint64:
-    """Hash scalar coordinates into a new key: `bits(key, *a, *b) == bits(fold(key, *a), *b)`."""
+    """Hash scalar coordinates into a new key.
+
+    `bits(key, *a, *b)` equals `bits(fold(key, *a), *b)`.
+    """
     state = int(key)
     for coordinate in coordinates:
         state = (state + (int(coordinate) + 1) * GAMMA) & MASK
@@ -57,20 +60,22 @@ def fold(key: int | np.uint64, *coordinates: int) -> np.uint64:
 
 
 def stream(seed: int, label: str, *coordinates: int) -> np.uint64:
-    """Return the key of an independent stream.
+    """Return the key of an independent random stream.
 
-    It is the SHA-256 of seed and label, folded with coordinates (for example, the epoch).
+    The key is the SHA-256 of seed and label, folded with the coordinates (for example, the epoch).
     """
     digest = hashlib.sha256(f"{int(seed)}:{label}".encode()).digest()
     return fold(int.from_bytes(digest[:8], "little"), *coordinates)
 
 
 def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
-    """Return 64 random bits for each combination of coordinates, as uint64 of the broadcast shape.
+    """Return 64 random bits for each combination of coordinates.
+
+    The result is a uint64 array of the broadcast shape.
 
     Args:
         key: Key of the random stream.
-        coordinates: Integers ≥ 0 that are broadcast against each other. Put scalars first, because
+        coordinates: Integers ≥ 0 that are broadcast against each other. Pass scalars first, because
             leading scalars take almost no time.
     """
     state: UInt64s = np.full((), key, np.uint64)
@@ -86,9 +91,9 @@ def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
 
 
 def _hash_step(state: UInt64s, coordinate: Integers) -> UInt64s:
-    """Return mix(state + (coordinate + 1)·γ) of the broadcast shape.
+    """Return mix(state + (coordinate + 1)·γ) in the broadcast shape.
 
-    It is computed in chunks that fit into the cache.
+    The hash is computed in chunks that fit into the cache.
     """
     shape = np.broadcast_shapes(state.shape, coordinate.shape)
     out = np.empty(shape, np.uint64)
@@ -104,7 +109,7 @@ def _hash_step(state: UInt64s, coordinate: Integers) -> UInt64s:
 
 
 def _chunks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Yield slices of the first axis with about CHUNK elements each."""
+    """Yield slices of the first axis that have about CHUNK elements each."""
     inner = int(np.prod(shape[1:], dtype=np.int64))
     step = max(1, CHUNK // max(1, inner))
     for first in range(0, shape[0], step):
@@ -112,7 +117,10 @@ def _chunks(shape: tuple[int, ...]) -> Iterator[slice]:
 
 
 def mix(state: UInt64s, scratch: UInt64s) -> None:
-    """Apply the finalizer of SplitMix64 in place. `scratch` has the shape of `state`."""
+    """Apply the finalizer of SplitMix64 to `state` in place.
+
+    `scratch` is a temporary array with the shape of `state`.
+    """
     for shift, multiplier in ((_S30, _M1), (_S27, _M2)):
         np.right_shift(state, shift, out=scratch)
         np.bitwise_xor(state, scratch, out=state)
@@ -122,7 +130,10 @@ def mix(state: UInt64s, scratch: UInt64s) -> None:
 
 
 def integers(random: UInt64s, n: int) -> Int64s:
-    """Return integers in [0, n), n ≤ 2³²: (upper 32 bits · n) >> 32. The bias is below n / 2³²."""
+    """Return integers in [0, n), computed as (upper 32 bits · n) >> 32.
+
+    n must be at most 2³². The bias of the result is below n / 2³².
+    """
     if not 1 <= n <= 1 << 32:
         raise ValueError(f"n: expected 1 … 2**32, got {n}")
     out = np.right_shift(random, _S32)
@@ -133,22 +144,22 @@ def integers(random: UInt64s, n: int) -> Int64s:
 
 
 def uniform(random: UInt64s) -> Float64s:
-    """Return float64 in [0, 1): the upper 53 bits as a fraction, so every value is exact."""
+    """Return float64 numbers in [0, 1), computed exactly from the upper 53 bits."""
     upper = np.asarray(np.right_shift(random, _S11)).view(np.int64)
     return np.asarray(upper * 2.0**-53)
 
 
 def normal(random: UInt64s, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np.floating]:
-    """Return standard normal numbers of the shape of `random`, one per 64 random bits.
+    """Return standard normal numbers in the shape of `random`, one per 64 random bits.
 
-    Their absolute value is at most about 8.2.
+    The absolute value of a number is at most about 8.2.
     """
     flat = np.asarray(random).reshape(-1)
     out = np.empty(flat.size, dtype)
     for first in range(0, flat.size, CHUNK):
         upper = np.right_shift(flat[first : first + CHUNK], np.uint64(12)).view(np.int64)
-        # The probability is the middle of one of 2⁵² equal cells: never 0 or 1, and exactly
-        # symmetric about 1/2.
+        # The probability is the center of one of 2⁵² equal intervals. It is therefore never 0 or 1,
+        # and the probabilities are exactly symmetric about 1/2.
         out[first : first + CHUNK] = inverse_normal(
             np.asarray((upper + 0.5) * 2.0**-52, np.float64)
         )
@@ -180,23 +191,24 @@ class Draws:
         return self.uniform() < probability
 
     def part(self, *coordinates: int) -> Draws:
-        """Return an independent sequence for a part of a scene.
+        """Return an independent random sequence for a component of a scene.
 
-        Draws of one part do not change the other parts.
+        Drawing from this sequence does not change the sequences of the remaining components.
         """
         return Draws(fold(self.key, *coordinates))
 
 
 class Permutation:
-    """A random bijection of 0 … size - 1, evaluated only at the requested positions.
+    """A random permutation of 0 … size - 1 that is evaluated only at requested positions.
 
-    It stores about √size numbers. A position is split into two digits: x = left·b + right, with a·b
-    slightly above size. Six rounds of an unbalanced Feistel network change the digits in turn, with
-    tables of hashed values. A result beyond the end is permuted again (cycle walking).
+    A permutation stores about √size numbers. A position is split into two digits: x = left·b +
+    right, with a·b slightly above size. Six rounds of an unbalanced Feistel network alternately
+    change the left and the right digit, with tables of hashed values. A result that is not below
+    `size` is permuted again (cycle walking).
     """
 
     ROUNDS = 6
-    """Luby and Rackoff (1988) need four rounds of random functions.
+    """Number of Feistel rounds. Luby and Rackoff (1988) need four rounds of random functions.
 
     Two rounds are added because the digits are short.
     """
@@ -208,10 +220,10 @@ class Permutation:
         self.left_size = _ceiling_root(size)
         self.right_size = -(-size // self.left_size)
         self.tables: list[Int64s] = []
-        """Tables of the rounds.
+        """Tables of hashed values, one per Feistel round.
 
-        For even i, table i is indexed by the right digit and added to the left digit. For odd i,
-        the digits are swapped.
+        For even i, the right digit is the index into table i, and the entry is added to the left
+        digit. For odd i, the left digit is the index, and the entry is added to the right digit.
         """
         for number in range(self.ROUNDS):
             domain, target = self.right_size, self.left_size
@@ -220,7 +232,10 @@ class Permutation:
             self.tables.append(integers(bits(key, number, np.arange(domain)), target))
 
     def __call__(self, positions: npt.ArrayLike) -> Int64s:
-        """Return the images of `positions` (integers in 0 … size - 1, any shape) as int64."""
+        """Return the permuted values of `positions` as int64.
+
+        Positions are integers in 0 … size - 1 of any shape.
+        """
         indices = np.asarray(positions, np.int64)
         flat = indices.reshape(-1)
         if flat.size and (int(flat.min()) < 0 or int(flat.max()) >= self.size):
@@ -241,7 +256,7 @@ class Permutation:
         return out.reshape(indices.shape)
 
     def _encrypt(self, positions: Int64s, out: Int64s) -> None:
-        """Write the bijection of 0 … left_size·right_size - 1 at `positions` to `out`."""
+        """Write the permutation of 0 … left_size·right_size - 1 at `positions` to `out`."""
         left = positions // self.right_size
         right = np.multiply(left, self.right_size, out=out)
         right = np.subtract(positions, right)
@@ -252,8 +267,9 @@ class Permutation:
             )
             np.add(changed, table[index], out=changed)
             np.subtract(changed, modulus, out=scratch)
-            # Subtract the modulus if the result is not negative. As an unsigned number, a negative
-            # difference is larger than the original, so the minimum keeps the original.
+            # Subtract the modulus unless the result would be negative. As an unsigned number, a
+            # negative difference is larger than the original number, so the minimum of the two is
+            # the original number.
             unsigned = changed.view(np.uint64)
             np.minimum(unsigned, scratch.view(np.uint64), out=unsigned)
         np.multiply(left, self.right_size, out=out)

@@ -1,4 +1,4 @@
-"""What trainers of one framework share, a folder each.
+"""Code that the trainers of one framework share, with one folder per framework.
 
-For trainer files alone: nothing else may import a framework.
+Only trainer files import these packages. All remaining modules must not import a framework.
 """

@@ -1,1 +1,1 @@
-"""Reads logs of any writer into typed records, and finds the logs of runs below folders."""
+"""Reads logs of any program into typed records, and finds the logs below folders."""

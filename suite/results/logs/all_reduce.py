@@ -1,8 +1,9 @@
-"""All-reduces in a log: their times by size, and the traffic of a workload's steps.
+"""All-reduce times in a log by message size, and the all-reduce traffic per step.
 
-Bandwidths are defined as in nccl-tests (doc/PERFORMANCE.md). The algorithm bandwidth is bytes over
-time. The bus bandwidth is the algorithm bandwidth times 2 (n - 1) / n, the share of bytes that each
-of n devices sends and receives in an optimal all-reduce. It therefore does not depend on n.
+Bandwidths are defined as in nccl-tests (doc/PERFORMANCE.md). The algorithm bandwidth is bytes
+divided by time. The bus bandwidth is the algorithm bandwidth times 2 (n - 1) / n. This factor is
+the fraction of the data that each of n devices sends and receives in an optimal all-reduce. The bus
+bandwidth therefore does not depend on n.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from workloads.api import GradientAllReduceInfo, Json
 
 @dataclass(frozen=True)
 class SizeTimes:
-    """Times of the all-reduces of a size."""
+    """Times of all-reduces of one message size."""
 
     size_bytes: float
     count: int
@@ -28,23 +29,23 @@ class SizeTimes:
 
 @dataclass(frozen=True)
 class AllReduceTime:
-    """`suite_all_reduce` of a log, in ascending order of size."""
+    """Content of a log's `suite_all_reduce` record, in ascending order of message size."""
 
     devices: int
     sizes: tuple[SizeTimes, ...]
     how: str = ""
-    """Instrument of the times."""
+    """Method by which the times were measured."""
 
 
 def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
-    """Return the `busbw` of nccl-tests in bytes/s."""
+    """Return the bus bandwidth (`busbw` of nccl-tests) in bytes/s."""
     return size_bytes / seconds * 2 * (devices - 1) / devices
 
 
 def all_reduce(value: Json) -> AllReduceTime | None:
     """Parse the value of `suite_all_reduce`.
 
-    Invalid sizes are left out, and an invalid value gives None.
+    Invalid sizes are skipped. For an invalid value, the function returns None.
     """
     if not isinstance(value, dict) or not isinstance(value.get("sizes"), list):
         return None
@@ -66,7 +67,7 @@ def all_reduce(value: Json) -> AllReduceTime | None:
 
 
 def gradient_all_reduce_info(value: Json) -> GradientAllReduceInfo | None:
-    """Parse the value of `suite_gradients`. An invalid value gives None."""
+    """Parse the value of `suite_gradients`. Invalid values return None."""
     figures = numbers(value) if isinstance(value, dict) else {}
     size, tensors, buckets = (figures.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
     return (
@@ -77,11 +78,11 @@ def gradient_all_reduce_info(value: Json) -> GradientAllReduceInfo | None:
 
 
 def shown_link(folder: Path, device: str, devices: int) -> str:
-    """Return the links between devices in a run's topology.json: `NVLink`, `PIX, SYS`.
+    """Return the device links in a run's topology.json, such as `NVLink` or `PIX, SYS`.
 
-    Empty if they are unknown.
+    The text is empty if the links are unknown.
 
-    Several machines are counted: `2 machines, each NVLink`.
+    For several machines, the text begins with their number: `2 machines, each NVLink`.
     """
     machines = machine_folders(folder)
     shown = [

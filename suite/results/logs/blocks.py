@@ -1,6 +1,6 @@
-"""Setup and block times of a log.
+"""Setup time and block time of a log.
 
-They are the time until the first block, and the time of the blocks.
+The setup time lasts from `run_start` to the first block. The block time is the sum over all blocks.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from suite.results.logs.events import Event
 
 
 class BlockTimes(NamedTuple):
-    """Seconds of a run by the time stamps of its `block_start` and `block_stop` lines."""
+    """Setup and block times of a run.
+
+    The times are computed from the `block_start` and `block_stop` records.
+    """
 
     setup_seconds: float
-    """From `run_start` to the first block: under clock v0.5 this includes building the model and
-    loading the data.
+    """Seconds from `run_start` to the first block. Under clock v0.5, this time includes building
+    the model and loading the data.
     """
     block_seconds: float
-    """Sum over all blocks: training and evaluation."""
+    """Total seconds of all blocks, including training and evaluation."""
 
 
 def block_times(
@@ -28,9 +31,9 @@ def block_times(
 ) -> BlockTimes | None:
     """Return the setup and block times of a run.
 
-    Returns None for a run without a start, an end, or a complete block.
+    The function returns None for a run without a start, an end, or a complete block.
 
-    A block that has no `block_stop` line, because the run was interrupted in it, is not counted.
+    An interrupted block, which has no `block_stop` record, is not counted.
     """
     if run_start is None or run_stop is None:
         return None

@@ -1,4 +1,4 @@
-"""Finds the runs below folders by their logs, and by the `status.json` of runs without a log."""
+"""Finds the runs below folders, by their logs or, without a log, by `status.json`."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ from workloads.process_identity import is_alive
 _OF_UNFINISHED_LOG = frozenset(
     {ProblemCode.NO_STOP, ProblemCode.NO_START, ProblemCode.EMPTY, ProblemCode.INCOMPLETE_LINE}
 )
-"""Problems that a log has while its run writes it."""
+"""Problems of a log that is still being written."""
 _LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = (RUN_FILE, STATUS_FILE)
-"""Files that every run of this suite has next to its log."""
+"""Files that every run of this suite writes next to its log."""
 NOT_ENDED = RunEnd(
     EndStatus.RUNNING, EndCode.NOT_ENDED, "has not ended yet, or its controller was killed"
 )
 KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controller was killed")
-"""End of a run without a controller, though its `status.json` has the status `running`."""
+"""End of a run whose controller no longer exists, although `status.json` has the status
+`running`.
+"""
 
 
 def collect(paths: Sequence[Path]) -> list[RunRecord]:
-    """Return the runs of all `result_*.txt` and `status.json` below `paths`.
+    """Return the runs of all `result_*.txt` and `status.json` files below `paths`.
 
-    A path may also be a log itself.
+    A path may also be a log.
 
-    If a folder has neither, its logs are recognized by their content. Unreadable files become
+    If a folder has neither file, logs are recognized by their content. Unreadable files become
     failed runs.
 
     Raises:
@@ -65,9 +67,10 @@ def collect(paths: Sequence[Path]) -> list[RunRecord]:
 
 
 def _resolved(path: Path) -> Path:
-    """Return the path without links.
+    """Return a path with resolved symbolic links.
 
-    A folder, which many logs share, is resolved once. A link to itself remains a link.
+    Each folder is resolved only once, because many logs share a folder. A link to itself is not
+    resolved.
     """
     is_last_part_followed = path.name in ("", "..") or path.is_symlink()
     return real_path(path) if is_last_part_followed else _resolved_folder(path.parent) / path.name
@@ -82,7 +85,7 @@ def _runs_below(folder: Path) -> Iterator[RunRecord]:
     closed: list[OSError] = []
     for place, files, logs, other_names in _walk(folder, closed.append):
         parts = place.relative_to(folder).parts
-        # at least job and run, also where `folder` is the job or the run itself
+        # The name has at least the job and the run, even if `folder` is the folder of a job or run.
         name = "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
         status = place / STATUS_FILE if STATUS_FILE in files else None
         for log in logs:
@@ -105,10 +108,10 @@ def _runs_below(folder: Path) -> Iterator[RunRecord]:
 def _walk(
     folder: Path, closed: Callable[[OSError], object] | None = None
 ) -> Iterator[tuple[Path, list[str], list[str], list[str]]]:
-    """Yield each folder, its files, its logs by their names, and its further files.
+    """Yield each folder, its file names, its named logs, and its further file names.
 
-    Further files may be logs too. They are yielded for a folder without named logs and without a
-    run of this suite. `closed` receives the error of a folder that cannot be read.
+    Further files may be logs with another name. The list of further files is empty if the folder
+    has named logs or a run of this suite. `closed` receives the error of each unreadable folder.
     """
     for place, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
@@ -123,7 +126,7 @@ def _walk(
 
 
 def _log_of_another_name(path: Path, name: str) -> RunRecord | None:
-    """Return the run of a file whose content is a log. Text about logs gives None."""
+    """Return the run of a file that contains a log, or None for text about logs."""
     run = _run(path, None, name) if may_be_log(path) else None
     return (
         run
@@ -133,13 +136,13 @@ def _log_of_another_name(path: Path, name: str) -> RunRecord | None:
 
 
 def filed_end(path: Path) -> RunEnd | None:
-    """Return the end in a `status.json`, or None if it cannot be read.
+    """Return the run end in a `status.json`, or None if the file cannot be read.
 
-    A run whose controller is gone has the end `KILLED`.
+    A run whose controller no longer exists has the end `KILLED`.
 
-    A later command may use the output folder after the controller was killed, and remove its lock.
-    Therefore the process that `status.json` names decides. The lock decides if that process is not
-    visible from this machine.
+    After a controller was killed, a later command may use its output folder and remove its lock.
+    Therefore the function checks whether the process in `status.json` is alive. If that process is
+    not visible from this machine, the lock decides.
     """
     try:
         filed = StatusFile.read(path)
@@ -152,14 +155,14 @@ def filed_end(path: Path) -> RunEnd | None:
     if alive is None:
         alive = not any(
             map(holder_was_killed, path.absolute().parents[2:3])
-        )  # of OUTPUT/JOB/run_N/status.json
+        )  # The output folder of OUTPUT/JOB/run_N/status.json.
     return NOT_ENDED if alive else KILLED
 
 
 def end_next_to(log: Path) -> RunEnd | None:
-    """Return the end in the `status.json` next to a log.
+    """Return the run end in the `status.json` next to a log.
 
-    Returns None if it cannot be read (`filed_end`).
+    The function returns None if the file cannot be read (`filed_end`).
     """
     return filed_end(log.with_name(STATUS_FILE))
 
@@ -167,7 +170,7 @@ def end_next_to(log: Path) -> RunEnd | None:
 def skipped(paths: Sequence[Path]) -> int:
     """Return the number of files below folders that `collect` skips.
 
-    Files that runs of this suite write do not count.
+    Files that the suite's runs write are not counted.
     """
     count = 0
     for place, files, logs, other_names in itertools.chain.from_iterable(
@@ -192,7 +195,9 @@ def skipped(paths: Sequence[Path]) -> int:
 
 
 def why_no_log(path: Path) -> str:
-    """Return the reason why a file has no record of a log. Empty for a log, even if it is damaged.
+    """Return the reason why a file is not a log, or an empty string for a log.
+
+    A damaged log is also a log.
 
     Raises:
         ValueError: The file cannot be opened.
@@ -218,7 +223,7 @@ def _unreadable(detail: str) -> RunEnd:
 def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
     filed = (
         filed_end(status_path) if status_path is not None else None
-    )  # before the log: the run may end now
+    )  # `status.json` is read before the log, because the run may end in between.
     try:
         record = read(log)
     except ValueError as error:
@@ -235,7 +240,7 @@ def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
     record = replace(record, name=name, described_settings=settings)
     if filed is None or filed.status is EndStatus.SUCCESS:
         return record
-    # status.json states why the log ends early
+    # `status.json` states why the log ends early.
     problems = tuple(
         problem for problem in record.problems if problem.code not in _OF_UNFINISHED_LOG
     )
@@ -247,7 +252,10 @@ def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
 
 
 def _with_settings_of_job(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Give runs without settings the settings of a run in the same job folder (`<job>/run_<N>`)."""
+    """Copy the settings of a run to runs without settings in the same `<job>` folder.
+
+    The runs of a job are in the folders `<job>/run_<N>`.
+    """
 
     def job(run: RunRecord) -> Path | None:
         folder = (

@@ -1,6 +1,6 @@
-"""Reads logs compressed with gzip, bzip2, or xz as a stream of limited length.
+"""Reads logs that are compressed with gzip, bzip2, or xz, up to a maximum length.
 
-Further formats are recognized, but not read.
+Other compression formats are detected, but not decompressed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, cast
 
 MAX_DECOMPRESSED_BYTES = 1 << 28
-"""Limit of the decompressed length. A small file may decompress to any length."""
+"""Maximum length after decompression. Without a limit, a small file could fill the memory."""
 _OPENERS: Mapping[str, Callable[[BinaryIO], object]] = {
     "gzip": lambda stream: gzip.GzipFile(fileobj=stream),
     "bzip2": bz2.BZ2File,
@@ -28,7 +28,7 @@ _FIRST_BYTES: Mapping[bytes, str] = {
     b"\x04\x22\x4d\x18": "lz4",
 }
 _COMMANDS: Mapping[str, str] = {"zstd": "zstd -d FILE", "zip": "unzip FILE", "lz4": "lz4 -d FILE"}
-"""Command that decompresses a file of a format that the suite does not read."""
+"""Shell command that decompresses a file, for each format that the suite does not read."""
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 
 
@@ -39,13 +39,14 @@ class CompressedLog:
         self._stream = cast("BinaryIO", _OPENERS[compression](stream))
         self._left = MAX_DECOMPRESSED_BYTES
         self.problem = ""
-        """Why a part was not read. Empty if everything was read so far."""
+        """Reason why reading stopped early. Empty if no data were skipped so far."""
         self._compression = compression
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes.
+        """Return at most `size` decompressed bytes.
 
-        Returns no bytes at the end, at damaged data, or after `MAX_DECOMPRESSED_BYTES`.
+        The function returns no bytes at the end of the file, at damaged data, or after
+        `MAX_DECOMPRESSED_BYTES`.
         """
         if self.problem:
             return b""
@@ -67,12 +68,15 @@ class CompressedLog:
 
 
 def compression_of(head: bytes) -> str:
-    """Return the compression of a file by its first bytes, such as `gzip`, or an empty string."""
+    """Return the compression format of a file by its first bytes, such as `gzip`.
+
+    The function returns an empty string for an uncompressed file.
+    """
     return next((name for first, name in _FIRST_BYTES.items() if head.startswith(first)), "")
 
 
 def is_read(compression: str) -> bool:
-    """Check whether the suite reads files of this compression."""
+    """Check whether the suite can decompress this format."""
     return compression in _OPENERS
 
 

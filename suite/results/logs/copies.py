@@ -1,4 +1,4 @@
-"""Finds copies of logs: complete copies, and copies that were made while the run wrote its log."""
+"""Finds copies of logs, including incomplete copies of a log that was being written."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from suite.results.scoring_rules import find_scoring_rule
 
 @dataclass
 class Copies:
-    """Logs that do not count, and logs that occur several times and count nevertheless."""
+    """Logs that are ignored as copies, and repeated logs that are counted."""
 
     copy_of: dict[Path, Path] = field(default_factory=dict)
-    """Log that does not count to the log that counts in its place."""
+    """Path of each ignored log to the path of the log that is counted instead."""
     repeat_of: dict[Path, Path] = field(default_factory=dict)
-    """Log that counts to a log of the same run in its folder that counts too."""
+    """Path of each counted log to a second counted log of the same run in the same folder."""
     also_in: dict[Path, str] = field(default_factory=dict)
-    """Log that counts to the name of a second entry that contains the same log."""
+    """Path of each counted log to the name of a second entry that contains the same log."""
 
 
 def _entry_key(log: RunRecord) -> Hashable:
     """Return the key of a log's entry.
 
-    Returns None for logs of this suite, whose settings define their experiment.
+    The function returns None for logs of this suite, because their settings identify the
+    experiment.
     """
     return None if log.settings.profile or log.entry is None else log.entry.key
 
 
 def _is_named_entry(log: RunRecord) -> bool:
-    """Check whether the folders name the submitter and system.
+    """Check whether folder names identify the submitter and system of a log.
 
-    A copy elsewhere is then a log of a different entry.
+    A copy of the log in a different folder then belongs to a different entry.
     """
     return (
         _entry_key(log) is not None and log.entry is not None and log.entry.key != log.entry.folder
@@ -44,12 +45,13 @@ def _is_named_entry(log: RunRecord) -> bool:
 def find_copies(runs: Sequence[RunRecord]) -> Copies:
     """Return the copies among the logs of `runs`.
 
-    - Within an entry the longest log of a run counts. A submission is an exception if it has the
-      required number of logs only with its repeated logs: the official score counts every log in
-      it.
-    - Entries that contain the same logs, such as a system that was submitted in two rounds, keep
-      them all.
-    - A folder is a copy if no layout names it as an entry and all of its logs also lie elsewhere.
+    - Within an entry, only the longest log of a run is counted. Repeated logs of a submission are
+      counted if the submission otherwise lacks the required number of logs, because the official
+      score counts every log.
+    - If several entries contain the same logs, every entry keeps the logs. An example is a system
+      that was submitted in two rounds.
+    - A folder is a copy if its path does not identify an entry and all of its logs also exist in a
+      different folder.
     """
     copies = Copies()
     groups = _same_runs(runs)
@@ -75,7 +77,8 @@ def find_copies(runs: Sequence[RunRecord]) -> Copies:
 def _keep_repeats_of_submissions(logs: Sequence[RunRecord], copies: Copies) -> None:
     """Count the repeated logs of a submission if its folder needs them.
 
-    They count if the folder has the required number of logs only with them.
+    The repeated logs are counted if the folder has the required number of logs only with these
+    logs.
     """
     by_folder: dict[Path, list[RunRecord]] = {}
     for log in logs:
@@ -93,7 +96,7 @@ def _keep_repeats_of_submissions(logs: Sequence[RunRecord], copies: Copies) -> N
 
 
 def _same_runs(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Return the logs grouped by the run that they are of, the longest log of each group first."""
+    """Return the logs grouped by run, with the longest log of each group first."""
     logs = [run for run in runs if run.digest]
     logs.sort(key=lambda log: (*_length(log), log.running), reverse=True)
     groups: list[list[RunRecord]] = []
@@ -112,7 +115,10 @@ def _same_runs(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
 
 
 def _drop_copied_folders(groups: Sequence[Sequence[RunRecord]], copies: Copies) -> None:
-    """Mark the logs of folders that contain only copies. The last folder comes first."""
+    """Mark the logs of folders that contain only copies as copies.
+
+    The last folder is processed first.
+    """
     members: dict[Hashable, list[tuple[RunRecord, Sequence[RunRecord]]]] = {}
     for group in groups:
         for log in group:
@@ -126,7 +132,10 @@ def _drop_copied_folders(groups: Sequence[Sequence[RunRecord]], copies: Copies) 
 
 
 def _find_original(log: RunRecord, group: Sequence[RunRecord], copies: Copies) -> RunRecord | None:
-    """Return the first log of the same run that counts and is at least as long, if it exists."""
+    """Return the first counted log of the same run that is at least as long.
+
+    The function returns None if no such log exists.
+    """
     for candidate in group:
         if candidate is not log and candidate.path not in copies.copy_of:
             is_longer = group.index(candidate) < group.index(log)
@@ -140,11 +149,12 @@ def _length(log: RunRecord) -> tuple[int, ...]:
 
 
 def _is_same_run(whole: RunRecord, part: RunRecord) -> bool:
-    """Check whether two logs of equal start and seed contain the same run.
+    """Check whether two logs with equal start time and seed are logs of the same run.
 
-    The records show this, or the settings of the shorter log.
+    The records or the settings of the shorter log decide.
 
-    Several runs that were started together may share a start in whole seconds without a seed.
+    Runs that start simultaneously may have equal start times if the log has no seed and times in
+    whole seconds.
     """
     if whole.digest == part.digest:
         return True

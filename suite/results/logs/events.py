@@ -19,45 +19,45 @@ class Event(NamedTuple):
     """A record of a log."""
 
     line: int
-    """Line in the file, from 1."""
+    """Line number in the file, starting at 1."""
     format: str
-    """`MLLOG`, `MLL`, `MLPv0.5.0` or `MLPerf` (dated lines)."""
+    """Line format: `MLLOG`, `MLL`, `MLPv0.5.0`, or `MLPerf` (dated lines)."""
     time_ms: float
     """Milliseconds since 1970 on the writer's clock."""
     key: str
     value: Json
     metadata: Mapping[str, Json]
     mark: int
-    """Hash of the text of the record, from its token on.
+    """Hash of the record's text, starting at the token of the line format.
 
-    Records with equal texts are repeats of a single record.
+    Records with equal texts are repetitions of the same record.
     """
     benchmark: str = ""
-    """Benchmark in the record itself (v0.5 and dated lines only)."""
+    """Benchmark in the record itself. Only v0.5 and dated lines contain the benchmark."""
     remarks: tuple[Remark, ...] = ()
-    """Deviations from the format that were tolerated to read the record."""
+    """Deviations from the log format that the parser tolerated."""
 
 
 class ProblemKind(enum.Enum):
-    """Meaning of a problem for the log."""
+    """Severity of a problem in a log."""
 
     DEFECT = enum.auto()
-    """A line cannot be read as the rules require, or holds a value that no run writes."""
+    """A line violates the log format, or a value is impossible."""
     CUT_OFF = enum.auto()
-    """The log ends before its run did."""
+    """The log ends before the end of the run."""
     NOTE = enum.auto()
-    """How the reader understood a record that has several meanings."""
+    """A note on how an ambiguous record was interpreted."""
 
 
 class ProblemCode(enum.Enum):
-    """Cause of a problem, for code that decides by it."""
+    """Machine-readable cause of a problem."""
 
     # the file
     EMPTY = enum.auto()
     NOT_A_LOG = enum.auto()
     NO_RECORD = enum.auto()
     COMPRESSED_DATA = enum.auto()
-    """The compressed data are damaged, or too long after decompression."""
+    """The compressed data are damaged, or exceed the maximum length after decompression."""
     MORE_LINES = enum.auto()
     """Number of further lines that cannot be read."""
     UTF_16 = enum.auto()
@@ -66,10 +66,12 @@ class ProblemCode(enum.Enum):
     UNREADABLE_RECORD = enum.auto()
     UNKNOWN_FORM = enum.auto()
     REST_OF_LINE = enum.auto()
-    """The reader stopped after ten unreadable records in a line."""
+    """The reader skipped the rest of a line after ten unreadable records."""
     TEXT_AFTER_RECORD = enum.auto()
     INCOMPLETE_LINE = enum.auto()
-    """The last line cannot be read and does not end: it was cut off, or is still being written."""
+    """The last line cannot be parsed and has no line end, because the log was cut off or is still
+    being written.
+    """
     NO_TIME = enum.auto()
     TIME_AS_TEXT = enum.auto()
     TIME_IN_SECONDS = enum.auto()
@@ -79,21 +81,21 @@ class ProblemCode(enum.Enum):
     # records
     OTHER_FORMAT = enum.auto()
     SKIPPED_RECORD = enum.auto()
-    """A record of a log of this suite is skipped, because the suite writes no such record."""
+    """A record in a log of this suite is skipped, because the suite never writes such a record."""
     RESTARTED = enum.auto()
-    """The file holds several attempts or runs."""
+    """The file contains several attempts or runs."""
     REPEATED_RECORD = enum.auto()
     NO_START = enum.auto()
     NO_STOP = enum.auto()
     NO_STATUS = enum.auto()
     CONTRADICTING_STATUS = enum.auto()
     OTHER_CLOCK = enum.auto()
-    """The time of the run does not come from `run_start` and `run_stop`."""
+    """The run time does not come from `run_start` and `run_stop`."""
     SEED = enum.auto()
     SETTING = enum.auto()
     NOT_PLAUSIBLE = enum.auto()
-    """A value lies outside its limits. The run counts as failed."""
-    # quality and epochs
+    """A value is outside its limits. The run counts as failed."""
+    # Problems of quality and epochs.
     TARGET = enum.auto()
     NO_QUALITY = enum.auto()
     CONVERTED_QUALITY = enum.auto()
@@ -105,7 +107,7 @@ class ProblemCode(enum.Enum):
 
     @property
     def kind(self) -> ProblemKind:
-        """Meaning for the log."""
+        """Return the severity of the problem."""
         if self in _NOTES:
             return ProblemKind.NOTE
         return (
@@ -130,31 +132,30 @@ _NOTES = frozenset(
     }
 )
 CHECKER_READS = frozenset({ProblemCode.NO_TIME, ProblemCode.TIME_AS_TEXT, ProblemCode.LATIN_1})
-"""Remarks on defects of records that the checker of mlperf-logging tolerates too."""
+"""Remarks on defects that the checker of mlperf-logging also tolerates."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Defect of a file.
+    """Defect of a log file.
 
-    The file cannot be read, contradicts itself, or differs from the format of logs but was read.
+    The file cannot be read, contradicts itself, or deviates from the log format in a way that was
+    tolerated.
     """
 
     line: int
-    """Line in the file, from 1; 0: the file as a whole."""
+    """Line number in the file, starting at 1. A problem of the whole file has line 0."""
     code: ProblemCode
     text: str
     checker_reads: bool = False
-    """True if the checker of mlperf-logging also reads the line, or skips it, and so does not
-    refuse the log.
-    """
+    """True if the checker of mlperf-logging reads or skips the line too, and so accepts the log."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
 
 
 class Remark(NamedTuple):
-    """A deviation from the format that was tolerated to read a record."""
+    """A deviation from the log format that the parser tolerated."""
 
     code: ProblemCode
     text: str
@@ -169,23 +170,27 @@ LATIN_1 = Remark(ProblemCode.LATIN_1, "not UTF-8, read as latin-1")
 class Remarks:
     """Collects remarks.
 
-    Equal remarks are kept once, with the first line, the count, and the last line.
+    Equal remarks are stored once, with the first line, the number of occurrences, and the last
+    line.
     """
 
     lines: dict[tuple[Remark, ...], tuple[int, int, int]] = field(default_factory=dict)
 
     def add(self, line: int, code: ProblemCode, text: str) -> None:
-        """Add a remark on a line (from 1)."""
+        """Add a remark on a line. Line numbers start at 1."""
         self.add_all(line, (Remark(code, text),))
 
     def add_all(self, line: int, remarks: tuple[Remark, ...]) -> None:
-        """Add the remarks on a record. After 100 different remarks, new remarks are left out."""
+        """Add the remarks on a record.
+
+        After 100 different remarks, further new remarks are ignored.
+        """
         if remarks in self.lines or len(self.lines) < 100:
             first, count, _ = self.lines.get(remarks, (line, 0, line))
             self.lines[remarks] = (first, count + 1, line)
 
     def problems(self) -> list[Problem]:
-        """Return a problem for each remark, in the order of their first lines."""
+        """Return a problem for each remark, in order of first line."""
         found = []
         for remarks, (first, count, last) in sorted(self.lines.items(), key=_by_first_line):
             text = "; ".join(remark.text for remark in remarks)
@@ -202,7 +207,7 @@ def _by_first_line(item: tuple[tuple[Remark, ...], tuple[int, int, int]]) -> tup
 
 
 def without_repeats(events: Iterable[Event]) -> list[Event]:
-    """Return the records in the order of the file, without further records of the same text."""
+    """Return the records in file order, without repeated records of equal text."""
     unique: dict[int, Event] = {}
     for event in events:
         unique.setdefault(event.mark, event)
@@ -210,26 +215,29 @@ def without_repeats(events: Iterable[Event]) -> list[Event]:
 
 
 _MAX_DIGITS = 64
-"""Maximum length of a number. A longer number would take minutes to print."""
+"""Maximum number of digits. Printing a longer number would take minutes."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def number(value: Json) -> float | None:
-    """Return a value as a finite number, if it is a number. A string may hold the number."""
+    """Return a number or numeric string as a finite float, or None for all other values."""
     kind = type(value)
     if kind is str and len(value) < _MAX_DIGITS and _NUMBER.fullmatch(value.strip()):
         value, kind = float(value), float
-    if kind is not int and kind is not float:  # bool is excluded
+    if kind is not int and kind is not float:  # The exact type check excludes bool.
         return None
     try:
         figure = float(value)
-    except OverflowError:  # an integer beyond any float
+    except OverflowError:  # The integer exceeds the range of a float.
         return None
     return figure if math.isfinite(figure) else None
 
 
 def not_finite(value: Json) -> float | None:
-    """Return a value that is null, NaN or infinity as a float. A string may hold the value."""
+    """Return null, NaN, or infinity as a float, or None for all other values.
+
+    The value may also be a string.
+    """
     if value is None:
         return math.nan
     if isinstance(value, str) and re.fullmatch(
@@ -240,9 +248,9 @@ def not_finite(value: Json) -> float | None:
 
 
 def whole_number(value: Json) -> int | None:
-    """Return a value as an exact integer, if it is an integer.
+    """Return an integer value as an exact integer, or None for all other values.
 
-    A log may have it as a string or as 4096.0.
+    Some logs contain the integer as a string or as 4096.0.
     """
     if (
         isinstance(value, str)
@@ -252,7 +260,7 @@ def whole_number(value: Json) -> int | None:
         return int(value)
     if type(value) is int:
         return value
-    figure = number(value)  # beyond 2^53 a float is not exact
+    figure = number(value)  # Beyond 2^53, a float is not exact.
     return (
         int(figure)
         if figure is not None and figure.is_integer() and abs(figure) < 2.0**53
@@ -261,7 +269,7 @@ def whole_number(value: Json) -> int | None:
 
 
 def numbers(value: Mapping[str, Json]) -> dict[str, float]:
-    """Return the values that are numbers, by name."""
+    """Return the values of a mapping that are numbers."""
     return {
         str(name): figure for name, item in value.items() if (figure := number(item)) is not None
     }

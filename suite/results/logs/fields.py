@@ -1,6 +1,7 @@
 """Parses the fields of `suite_run`.
 
-A value of a wrong type is a problem in the record and raises no exception.
+A value of the wrong type adds a problem to the record. The parser never raises an exception for a
+value.
 """
 
 from __future__ import annotations
@@ -57,16 +58,17 @@ _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
     "Mapping[str, float]": ("an object of numbers", _numbers),
     "Mapping[str, str]": ("an object of strings", _named_texts),
 }
-"""Type of a field of RunSettings to its name and its reader.
+"""Display name and parser of each type in RunSettings.
 
-A reader returns None for a value of a different type.
+A parser returns None for a value of a different type.
 """
 
 
 def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
     """Return the settings in a `suite_run` event, with defaults for missing fields.
 
-    A value of a wrong type or outside its limits is left out and appended to `problems`.
+    Values that have the wrong type or exceed their limits are omitted, and a problem is appended to
+    `problems`.
     """
     if event is None:
         return RunSettings()
@@ -93,13 +95,13 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
 
 
 def with_open_reasons(settings: RunSettings, value: Json) -> RunSettings:
-    """Return the settings with the deviations of a `suite_open` line.
+    """Return the settings with the deviations of a `suite_open` record.
 
-    The controller adds the line when a run has ended.
+    The controller appends this record at the end of a run.
 
     Args:
-        settings: Settings of the `suite_run` line.
-        value: Value of the `suite_open` line.
+        settings: Settings of the `suite_run` record.
+        value: Value of the `suite_open` record.
     """
     content = value if isinstance(value, dict) else {}
     reasons = content.get("reasons")

@@ -1,10 +1,11 @@
-"""Parsers of the line formats.
+"""Parsers of the log line formats.
 
-The formats are `:::MLLOG` (v0.7 on, and this suite), `:::MLL` (v0.6), `:::MLPv0.5.0`, and dated
-`MLPerf:` lines.
+The formats are `:::MLLOG` (since v0.7, and in this suite), `:::MLL` (v0.6), `:::MLPv0.5.0`, and
+dated `MLPerf:` lines.
 
-A parser gets a line and the position after the token in it. It returns the fields of an `Event` in
-the vocabulary of `:::MLLOG`, and raises ValueError or RecursionError.
+A parser receives a line and the position after the format's token. The parser returns the fields of
+an `Event` in the vocabulary of `:::MLLOG`, and raises ValueError or RecursionError for invalid
+lines.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from suite.results.logs.lenient_json import read_lenient_json
 from workloads.api import Json
 
 RECORD_START = re.compile(r":::(MLLOG|MLL|MLPv0\.5\.0)(?=\s)|(MLPerf): (?=[a-z_]+ \[[0-9])")
-"""Start of a record. Group 1 or 2 is its format."""
+"""Regular expression for the start of a record. Group 1 or 2 is the line format."""
 LINE_MARKS = (b":::ML", b"MLPerf: ")
-"""Marks of records. Every line with a record contains at least one mark."""
+"""Byte strings that mark log lines. Every line with a record contains at least one of these
+strings.
+"""
 _MLL_HEAD = re.compile(r"\s+([0-9]+(?:\.[0-9]+)?)\s+([^\s:{]+)\s*:\s*")
 _V05_HEAD = re.compile(
     r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?"
@@ -32,13 +35,14 @@ _DATED = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _SCAN: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""The function that `raw_decode` calls.
+"""Function that `raw_decode` calls internally.
 
-It raises StopIteration if no value begins at the position.
+The function raises StopIteration if no JSON value begins at the position.
 """
 _NO_METADATA: Mapping[str, Json] = {}
 Parsed = tuple[int, tuple[Remark, ...], str, float, str, Json, Mapping[str, Json]]
-"""(position after the record, remarks, benchmark, time in ms, key, value, metadata): see `Event`.
+"""(position after the record, remarks, benchmark, time in ms, key, value, metadata), with the
+fields of `Event`.
 """
 _NO_REMARKS: tuple[Remark, ...] = ()
 _SECONDS = Remark(ProblemCode.TIME_IN_SECONDS, "time_s (seconds) in place of time_ms")
@@ -46,9 +50,9 @@ _DATES = Remark(ProblemCode.DATED_LINE, "dates without a time zone, in whole sec
 
 
 def _lenient_value(text: str, start: int) -> tuple[Json, int, tuple[Remark, ...]]:
-    """Return the value at `start` after white space, and the position after it.
+    """Return the value after white space, the position after the value, and remarks.
 
-    A remark is returned, too, if the value is not JSON.
+    Remarks are present if the value is not valid JSON.
     """
     begin = _SPACE.match(text, start).end()  # type: ignore[union-attr]
     try:
@@ -68,7 +72,7 @@ def _metadata(value: Json) -> Mapping[str, Json]:
         return _NO_METADATA
     if not isinstance(value, dict):
         raise ValueError("metadata is not an object")
-    value.pop("file", None)  # the line of code that wrote the record is not used
+    value.pop("file", None)  # The source location that wrote the record is not used.
     value.pop("lineno", None)
     return value or _NO_METADATA
 
@@ -76,7 +80,7 @@ def _metadata(value: Json) -> Mapping[str, Json]:
 def parse_mllog(text: str, start: int) -> Parsed:
     """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`.
 
-    `time_s` (seconds) is tolerated.
+    A time in seconds (`time_s`) is also accepted.
     """
     record, end, remarks = _lenient_value(text, start)
     if not isinstance(record, dict):
@@ -147,9 +151,10 @@ def parse_v05(text: str, start: int) -> Parsed:
 
 
 def parse_dated(text: str, start: int) -> Parsed:
-    """Parse `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]` (Alibaba, v0.6).
+    """Parse a dated line of Alibaba's v0.6 logs.
 
-    The value ends with the line: JSON, almost JSON, or plain text such as
+    The format is `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]`. The value
+    extends to the end of the line. The value may be JSON, almost valid JSON, or plain text such as
     `(224, 224, 3) -> (112, 112, 64)`.
     """
     head = _DATED.match(text, start)
@@ -174,9 +179,9 @@ def parse_dated(text: str, start: int) -> Parsed:
 
 
 def _milliseconds(seconds: str) -> float:
-    """Return milliseconds from decimal seconds.
+    """Convert decimal seconds to milliseconds.
 
-    The fraction is converted separately, so that rounding loses no digit.
+    The fraction is converted separately, so that rounding does not lose digits.
     """
     whole, _, fraction = seconds.partition(".")
     return int(whole) * 1000.0 + float(f"0.{fraction or 0}") * 1000.0
@@ -188,4 +193,4 @@ PARSERS: Mapping[str, Callable[[str, int], Parsed]] = {
     "MLPv0.5.0": parse_v05,
     "MLPerf": parse_dated,
 }
-"""Line format to its parser."""
+"""Parser of each line format."""

@@ -1,6 +1,6 @@
-"""Keys of a log.
+"""Classifies the keys of a log.
 
-Some keys are hyperparameters according to the rules of the rounds, and some have other meanings.
+The rules define some keys as hyperparameters. Other keys have a structural or bookkeeping meaning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STRUCTURAL = frozenset(
         "eval_accuracy", "eval_result", "quality_target",
     }
 )  # fmt: skip
-"""Keys with a structural meaning."""
+"""Keys with a structural meaning, which are not settings."""
 BOOKKEEPING = (
     "seed",
     "run_set_random_seed",
@@ -39,7 +39,8 @@ BOOKKEEPING = (
 The batch size is a separate setting.
 """
 _OF_THE_RULES = re.compile(
-    # of optimizers in every round, preproc_hp_, input_hp_, train_hp_, model_hp_, eval_hp_ of v0.5
+    # Optimizer keys of every round, and the v0.5 prefixes preproc_hp_, input_hp_, train_hp_,
+    # model_hp_, and eval_hp_.
     r"(\w+_)?(opt|hp)_\w+"
     r"|(model|moe|nms|lora|lars|lr|generation|lowest_numerical_precision)_\w+|\w+_(initialization|shape|parallelism)"
     r"|data_(train|speed|spec|num)_\w+|(min|max)_(image_size|samples|steps|sequence_length|predictions_per_seq)"
@@ -56,10 +57,10 @@ mlperf_compliance 0.0.10 (v0.5).
 
 
 def is_hyperparameter(key: str, of_this_suite: bool) -> bool:
-    """Check whether runs that differ in a key are different experiments.
+    """Check whether runs with different values of a key are different experiments.
 
-    Foreign programs log measurements next to hyperparameters (`throughput`, `train_loss`,
-    `trained_samples`). This suite logs measurements in structural keys only, so that all remaining
-    keys are settings.
+    Foreign programs log measurements such as `throughput`, `train_loss`, and `trained_samples` next
+    to hyperparameters. This suite logs measurements in structural keys only, so all other keys are
+    settings.
     """
     return key not in STRUCTURAL and (of_this_suite or _OF_THE_RULES.fullmatch(key) is not None)

@@ -1,9 +1,9 @@
-"""Parser for values that are almost JSON.
+"""Parser for values that are almost valid JSON.
 
 Examples: 'single quotes', bare words, None and True, (tuples), 75.9%.
 
-Some writers of rounds v0.6 and v0.7 printed Python objects. A fixed grammar of tokens reads their
-text without evaluating it. Every deviation from JSON is reported.
+Some programs of rounds v0.6 and v0.7 printed Python objects. The parser uses a fixed grammar of
+tokens and never evaluates the text. Every deviation from JSON is reported.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _ESCAPED_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def read_lenient_json(text: str, start: int) -> tuple[Json, int, str]:
-    """Return the value at `start`, the position after it, and the deviations from JSON.
+    """Return the value at `start`, the position after it, and its deviations from JSON.
 
     Raises:
         ValueError: The text is neither JSON nor Python notation.
     """
     position = start
-    parts: list[str] = []  # the tokens as JSON
-    closing: list[str] = []  # the brackets that are open
+    parts: list[str] = []  # Tokens converted to JSON.
+    closing: list[str] = []  # Stack of expected closing brackets.
     tolerated: dict[str, None] = {}
     while closing or not parts:
         match = _TOKEN.match(text, position)
@@ -66,7 +66,7 @@ def read_lenient_json(text: str, start: int) -> tuple[Json, int, str]:
             if parts[-1] == "," and parts[-2] not in (
                 "{",
                 "[",
-            ):  # before the closing bracket it is optional
+            ):  # A comma before the closing bracket is optional.
                 parts.pop()
             parts.append("}" if closing.pop() == "}" else "]")
         else:

@@ -1,6 +1,7 @@
 """Limits of values in logs.
 
-All real runs are within them, so a value outside shows a broken or forged log.
+All real runs are within these limits, so a value outside the limits indicates a broken or forged
+log.
 """
 
 from __future__ import annotations
@@ -16,38 +17,40 @@ from suite.results.targets import metric_name
 from suite.results.text import clean
 
 _LIMITS: Mapping[str, tuple[float, float]] = {
-    "time_ms": (1_262_304_000_000.0, 4_102_444_800_000.0),  # 2010 to 2100: MLPerf began in 2018
-    # Stamps are whole milliseconds, which cannot time a single tick. The longest published run took
-    # 7.3 days.
+    # The years 2010 to 2100. MLPerf began in 2018.
+    "time_ms": (1_262_304_000_000.0, 4_102_444_800_000.0),
+    # Time stamps are whole milliseconds, so a run of 1 ms cannot be timed. The longest published
+    # run took 7.3 days.
     "seconds": (0.002, 3.2e7),
     **dict.fromkeys(("train_seconds", "evaluation_seconds", "data_wait_seconds"), (0.0, 3.2e7)),
-    # the largest published runs have about 10,000
+    # The largest published runs have about 10,000 devices.
     **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),
     **dict.fromkeys(
         ("global_batch_size", "global_batch_size"), (1.0, 1e12)
-    ),  # above the samples of any data set
+    ),  # No data set has this many samples.
     **dict.fromkeys(
         ("run_index", "runs_required", "straggler_ms", "timing_warmup_steps", "step"), (0.0, 1e12)
     ),
-    "epoch_num": (-1.0, 1e12),  # from -1 in v0.5. BERT counts samples
-    "throughput": (0.0, 1e12),  # samples or tokens per second: 10,000 chips with 1e8 each
+    # Epoch labels start at -1 in v0.5. BERT logs samples instead of epochs.
+    "epoch_num": (-1.0, 1e12),
+    "throughput": (0.0, 1e12),  # Samples or tokens per second, for 10,000 devices with 1e8 each.
     "samples": (0.0, 1e18),
     **dict.fromkeys(
         ("top1", "map", "hr_at_10", "BBOX", "SEGM"), (-1.0, 1.0)
-    ),  # pycocotools returns -1 without detections
+    ),  # pycocotools returns -1 if there are no detections.
     "bleu": (0.0, 100.0),
 }
-"""Key of a log, field of `suite_run` or metric to its lowest and highest value."""
+"""Lowest and highest plausible value of each log key, field of `suite_run`, and metric."""
 
 
 def odd_value(key: str, value: float | None, line: int) -> Problem | None:
-    """Return the problem of a value outside its limits. Some keys have no limits."""
+    """Return the problem of a value outside its limits. Keys without limits return None."""
     low, high = _LIMITS.get(key, (-math.inf, math.inf))
     if value is None or low <= value <= high:
         return None
     shown = (
         f"{value:.6g}" if isinstance(value, float) else clean(str(value), 24)
-    )  # an integer may exceed any float
+    )  # An integer may exceed the range of a float.
     return Problem(line, ProblemCode.NOT_PLAUSIBLE, f"not plausible: {key} = {shown}")
 
 
@@ -57,7 +60,7 @@ def first_odd_value(
     throughput: Sequence[Throughput],
     workload: str,
 ) -> list[Problem]:
-    """Return the problem of the first measured value outside its limits.
+    """Return the problem of the first measured value outside its limits, as a list.
 
     The list is empty if all values are plausible.
     """
@@ -71,7 +74,7 @@ def _figures(
     throughput: Sequence[Throughput],
     workload: str,
 ) -> Iterator[tuple[str, float | None, int]]:
-    """Yield key, value and line of every measured value."""
+    """Yield the key, value, and line of every measured value."""
     ends = [event for event in (clock.start, clock.end) if event is not None]
     yield from (("time_ms", event.time_ms, event.line) for event in ends)
     yield "seconds", clock.seconds, ends[-1].line if ends else 0

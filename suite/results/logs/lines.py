@@ -1,9 +1,8 @@
-"""Reads the records of a file as events and problems, in bounded memory.
+"""Parses the records of a file into events and problems, with bounded memory.
 
-They are interpreted elsewhere.
+Other modules interpret the events.
 
-A log that grows while it is read gives a prefix of itself: reading stops at the size that the file
-had when it was opened.
+If a log grows while it is read, only the bytes that existed when the file was opened are read.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from suite.results.text import clean
 from workloads import files
 
 MAX_PROBLEMS = 100
-"""Maximum number of problems per file. A last problem counts the rest."""
+"""Maximum number of problems per file. A final problem contains the number of omitted problems."""
 MAX_BYTES = 1 << 30
-"""Maximum size of a file: a thousand times a long log."""
+"""Maximum file size. The limit is a thousand times the size of a long log."""
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a record."""
+"""Maximum length of a record in bytes."""
 _BLOCK_BYTES = 1 << 20
 _UTF16_MARKS = tuple(b"\0".join(bytes([code]) for code in mark) for mark in LINE_MARKS)
-"""LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
+"""LINE_MARKS encoded as UTF-16 of either byte order, without the outer zero bytes."""
 
 
 @dataclass
@@ -51,18 +50,20 @@ class LogFile:
     problems: list[Problem]
     """Problems in order of lines.
 
-    Problems of the whole file come first, and the count of further problems last.
+    Problems of the whole file come first, and the number of omitted problems comes last.
     """
     digest: str
-    """Hash of all records in their order, without the text between them. Empty without a record."""
+    """Hash of all records in order, without the text between records. Empty if the file has no
+    record.
+    """
 
 
 def read_file(path: Path) -> LogFile:
-    """Return all records of a file, which may be compressed with gzip, bzip2 or xz.
+    """Return all records of a file, which may be compressed with gzip, bzip2, or xz.
 
     Raises:
-        ValueError: The file does not exist, cannot be opened, or is not a regular file. No content
-            raises.
+        ValueError: The file does not exist, cannot be opened, or is not a regular file. The content
+            of a file never raises an exception.
     """
     try:
         with files.open_stream(path) as stream:
@@ -109,7 +110,7 @@ def _read(stream: BinaryIO) -> LogFile:
                 dropped += 1
             else:
                 problems.append(item if ended else _incomplete(item))
-        if len(texts) >= 1000:  # hashing each record separately costs a tenth of the reading
+        if len(texts) >= 1000:  # Hashing each record separately takes a tenth of the reading time.
             digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
             texts.clear()
     digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
@@ -127,7 +128,7 @@ def _read(stream: BinaryIO) -> LogFile:
 
 
 def _incomplete(problem: Problem) -> Problem:
-    """Return the problem of a last line that does not end."""
+    """Return the problem for a last line without a line end."""
     text = (
         f"{problem.text}, and the last line is incomplete: it is still being written, or was"
         " cut off"
@@ -136,7 +137,7 @@ def _incomplete(problem: Problem) -> Problem:
 
 
 def _why_empty(size: int, marked: int, binary: bool) -> Problem:
-    """Return the problem of a file without a record."""
+    """Return the problem for a file without records."""
     if marked:
         return Problem(0, ProblemCode.NO_RECORD, "no record of the log can be read")
     if size == 0:
@@ -146,18 +147,19 @@ def _why_empty(size: int, marked: int, binary: bool) -> Problem:
 
 
 def _blocks(stream: BinaryIO | CompressedLog, size: int, encoding: str) -> Iterator[bytes]:
-    """Yield the first `size` bytes of a file in blocks. UTF-16 is converted to UTF-8."""
+    """Yield the first `size` bytes of a file in blocks, with UTF-16 converted to UTF-8."""
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace") if encoding else None
     while size > 0 and (block := stream.read(min(size, _BLOCK_BYTES))):
         size -= len(block)
-        # the decoder keeps the beginning of a character that continues in the next block
+        # The decoder buffers an incomplete character until the next block.
         yield decoder.decode(block).encode("utf-8", "replace") if decoder else block
 
 
 def may_be_log(path: Path) -> bool:
-    """Check whether the first MiB of a regular file, after decompression, has the mark of a record.
+    """Check whether the start of a regular file contains the mark of a record.
 
-    Returns False if the file cannot be opened.
+    The function reads the first MiB after decompression, and returns False if the file cannot be
+    opened.
     """
     try:
         if path.is_symlink():
@@ -178,7 +180,7 @@ def _is_binary(block: bytes) -> bool:
 
 
 def _utf16_encoding(block: bytes) -> str:
-    """Return the encoding of a file that begins with `block`; empty unless it is UTF-16."""
+    """Return the UTF-16 variant of a file that begins with `block`, or an empty string."""
     if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16-le" if block.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
     offset = next((index for mark in _UTF16_MARKS if (index := block.find(mark)) >= 0), None)
@@ -186,11 +188,11 @@ def _utf16_encoding(block: bytes) -> str:
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield the lines that contain a LINE_MARK or are too long for a record.
+    """Yield the lines that contain a LINE_MARK or exceed the maximum length of a record.
 
-    Each item has the number, the bytes, and whether the line ends.
+    Each item has the line number, the bytes, and whether the line has a line end.
 
-    Memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is
+    The memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is
     skipped.
     """
     mark, dated_mark = LINE_MARKS
@@ -198,7 +200,7 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
     for block in blocks:
         whole = (rest + block).split(b"\n")
         rest = whole.pop()
-        if skipping and whole:  # the end of a line that is too long
+        if skipping and whole:  # The block contains the end of an overlong line.
             whole[0], skipping = b"", False
         for number, raw in enumerate(whole, line):
             if mark in raw or dated_mark in raw:
@@ -213,7 +215,7 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
-    """Yield the records of a line, wherever they begin. Their texts are appended to `texts`."""
+    """Yield the records of a line at any position, and append their texts to `texts`."""
     if len(raw) > MAX_LINE_BYTES:
         yield Problem(
             line,

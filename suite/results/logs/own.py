@@ -1,9 +1,9 @@
-"""Reads logs of this suite strictly.
+"""Reads logs of this suite and reports every deviation from the log format.
 
-Each value has the position and form that docs/reference/log_format.md defines, or is a problem.
+Each value must have the position and form that docs/reference/log_format.md defines.
 
-A log of this suite states its settings, targets and first epoch in `suite_run`, so the reader
-infers no value.
+A log of this suite contains its settings, targets, and first epoch in `suite_run`, so the reader
+does not infer values.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _MEASUREMENTS = frozenset(
 
 
 def is_suite_log(events: Sequence[Event]) -> bool:
-    """Check whether a log has a `suite_run` record as this suite writes it."""
+    """Check whether a log has a `suite_run` record in the form that this suite writes."""
     return any(event.key == "suite_run" and _is_strict(event) for event in events)
 
 
 def _is_strict(event: Event) -> bool:
     """Check whether a record has the form that the suite writes.
 
-    The encoding of strings does not matter.
+    The character encoding of strings is ignored.
     """
     return event.format == FORMAT and (not event.remarks or event.remarks == (LATIN_1,))
 
@@ -53,11 +53,11 @@ def _is_strict(event: Event) -> bool:
 def interpret(
     path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str
 ) -> RunRecord:
-    """Return the record of a log of this suite. New problems follow `problems`.
+    """Return the record of a log of this suite. New problems are appended to `problems`.
 
     Args:
         path: Path of the log.
-        events: Records of the log, each once.
+        events: Records of the log, without repeated records.
         problems: Problems of the file and its lines.
         digest: Hash of all records.
     """
@@ -84,7 +84,7 @@ def interpret(
 def _with_result(
     record: RunRecord, events: Sequence[Event], problems: list[Problem], remarks: Remarks
 ) -> RunRecord:
-    """Return the record with the time, the evaluations, the end and the epochs of the run."""
+    """Add the time, evaluations, end, and epochs of the run to the record."""
     settings, benchmark = record.settings, record.benchmark
     clock = _clock(events, problems)
     relevant = [event for event in events if event.key in ("epoch_start", "eval_accuracy")]
@@ -104,9 +104,9 @@ def _with_result(
 def _with_interruptions(
     record: RunRecord, first: Mapping[str, Event], events: Sequence[Event]
 ) -> RunRecord:
-    """Return the record with resumptions and checkpoints.
+    """Add resumptions and checkpoints to the record.
 
-    A resumed run is open, and so is a run with `suite_open`.
+    A resumed run, and a run with a `suite_open` record, belongs to the open division.
     """
     if not {"suite_continued", "suite_checkpoint", "suite_open"} & first.keys():
         return record
@@ -121,7 +121,7 @@ def _with_interruptions(
 
 
 def _with_measurements(record: RunRecord, first: Mapping[str, Event]) -> RunRecord:
-    """Return the record with the measurements that only this suite logs."""
+    """Add the measurements that only this suite logs to the record."""
     if not _MEASUREMENTS & first.keys():
         return record
     step_times = values.object_or_empty(_value(first, "suite_step_times"))
@@ -143,9 +143,9 @@ def _value(first: Mapping[str, Event], key: str) -> Json:
 def _written_records(
     events: Sequence[Event], problems: list[Problem], remarks: Remarks
 ) -> Sequence[Event]:
-    """Return the records of the run in the form that the suite writes.
+    """Return the records that have the form that the suite writes.
 
-    Skipped records are reported.
+    All other records are skipped and reported.
     """
     if any(event.remarks or event.format != FORMAT for event in events):
         for event in events:
@@ -167,9 +167,9 @@ def _written_records(
 
 
 def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem]) -> RunSettings:
-    """Return the settings in `suite_run`, with the deviations of `suite_open`.
+    """Return the settings in `suite_run` with the deviations in `suite_open`.
 
-    The controller adds these deviations after the run.
+    The controller writes these deviations after the run.
     """
     settings = run_settings(suite_run, problems)
     if settings.first_epoch is None:
@@ -180,7 +180,7 @@ def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem
 def _clock(events: Sequence[Event], problems: list[Problem]) -> quality.RunClock:
     """Return the first `run_start` and the first `run_stop` after it.
 
-    Missing and further records are problems.
+    Missing and repeated records are problems.
     """
     starts = [event for event in events if event.key == "run_start"]
     start = starts[0] if starts else None
@@ -219,9 +219,9 @@ def _evaluations(
 
 
 def _quality(value: Json, name: str) -> dict[str, float]:
-    """Return metric name to value of a number, or of an object of numbers.
+    """Return the metrics and values of a number or of an object of numbers.
 
-    Null stands for a value that is not finite.
+    Null represents NaN or infinity.
     """
     items = value if isinstance(value, dict) else {name: value}
     numbers = {metric: math.nan if item is None else item for metric, item in items.items()}
@@ -229,7 +229,7 @@ def _quality(value: Json, name: str) -> dict[str, float]:
 
 
 def _is_float(value: Json) -> bool:
-    """Check for a number that a float can hold."""
+    """Check whether a value is a number in the range of a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return isinstance(value, float) or number(value) is not None
@@ -243,7 +243,7 @@ def _end(
     benchmark: str,
     problems: list[Problem],
 ) -> RunEnd:
-    """Return how the run ended: by its `run_stop`, unless a value lies outside its limits."""
+    """Return how the run ended, according to its `run_stop` and the limits of values."""
     end = quality.claimed_end(
         clock, settings.to_target, bool(settings.targets), evaluations, problems
     )
@@ -262,9 +262,9 @@ def _end(
 
 @dataclass(frozen=True)
 class _Epochs:
-    """Epochs until the evaluation that reached the target, and until `run_stop`.
+    """Number of epochs until the target was reached and until `run_stop`.
 
-    They are None if no labels exist.
+    Both numbers are None if the log has no labels.
     """
 
     to_target: float | None
@@ -278,9 +278,9 @@ def _count_epochs(
     evaluations: quality.Evaluations,
     remarks: Remarks,
 ) -> _Epochs:
-    """Return the epochs of a run that reached its target.
+    """Return the number of epochs of a run that reached its target.
 
-    They follow from the labels of its evaluations and `epoch_stop` lines.
+    The labels of its evaluations and `epoch_stop` records determine the number.
     """
     assert evaluations.reached is not None
     assert clock.end is not None
@@ -312,7 +312,7 @@ def _count_epochs(
 def _first_label(events: Sequence[Event], settings: RunSettings) -> int:
     """Return the number of the run's first epoch.
 
-    The first versions of the suite numbered epochs from 1 in every round and logged no
+    The first versions of the suite numbered epochs from 1 in every round and did not log
     `first_epoch`.
     """
     label = settings.first_epoch or 0
@@ -328,9 +328,14 @@ def _first_label(events: Sequence[Event], settings: RunSettings) -> int:
 
 
 def _is_epoch_of_log(label: float, events: Sequence[Event]) -> bool:
-    """Check whether a log that has epochs or blocks has the epoch of a label among them."""
+    """Check whether a label is the number of an epoch in the log.
+
+    The check succeeds for logs without epochs and blocks.
+    """
     has_epochs = False
-    for event in reversed(events):  # the epoch that reaches the target is among the last
+    # The search starts at the end, because the epoch that reaches the target is among the last
+    # epochs.
+    for event in reversed(events):
         if event.key in ("epoch_start", "epoch_stop", "block_start"):
             has_epochs = True
             name = "first_epoch_num" if event.key == "block_start" else "epoch_num"
@@ -357,7 +362,7 @@ def _ended_epochs(events: Sequence[Event], after: Evaluation, stop: Event) -> li
 
 
 def _interrupted_seconds(events: Sequence[Event]) -> float:
-    """Return the seconds between each `suite_continued` line and the line before it."""
+    """Return the seconds between each `suite_continued` record and the previous record."""
     gaps_ms = (
         event.time_ms - earlier.time_ms
         for earlier, event in itertools.pairwise(events)
@@ -367,7 +372,7 @@ def _interrupted_seconds(events: Sequence[Event]) -> float:
 
 
 def _checkpoint_seconds(events: Sequence[Event]) -> float:
-    """Return the seconds that writing checkpoints took."""
+    """Return the total seconds that writing checkpoints took."""
     written = (event.value for event in events if event.key == "suite_checkpoint")
     return math.fsum(
         number(values.object_or_empty(value).get("seconds")) or 0.0 for value in written
@@ -375,7 +380,7 @@ def _checkpoint_seconds(events: Sequence[Event]) -> float:
 
 
 def _condition(value: Json) -> Condition | None:
-    """Return the numbers and the list of reasons in `suite_condition`."""
+    """Parse the measured values and the list of reasons in `suite_condition`."""
     if not isinstance(value, dict):
         return None
     busy = value.get("busy")

@@ -1,4 +1,4 @@
-"""Quality of a run: its evaluations, the reached targets, and the success of the run."""
+"""Evaluations of a run, the targets that it reached, and its success."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from suite.results.text import clean
 
 @dataclass(frozen=True)
 class RunClock:
-    """The records between which a run is timed."""
+    """Start and end records between which a run is timed."""
 
     start: Event | None
-    """`run_start`."""
+    """The `run_start` record."""
     end: Event | None
-    """The record that ended the run: `run_stop`, or `eval_result` (MiniGo of v0.6).
+    """The record that ended the run: `run_stop`, or `eval_result` for MiniGo v0.6.
 
-    Later evaluations do not count.
+    Later evaluations are ignored.
     """
     seconds: float | None
-    """Time of the run by the rule of its round."""
+    """Time of the run in seconds, according to the rules of its round."""
     claimed: str | None = None
-    """Status that the log claims: `success`, `aborted`, … It may be missing."""
+    """Status that the log claims: `success`, `aborted`, …. None if the log has no status."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,20 @@ class Evaluations:
     """The evaluations in a log."""
 
     used: tuple[Evaluation, ...] = ()
-    """Evaluations of the run that hold a finite number, in order of time."""
+    """Evaluations of the run that have a finite value, in order of time."""
     last_quality: Mapping[str, float] = field(default_factory=dict)
-    """Quality of the last evaluation, also if it is not finite: NaN after a diverged run."""
+    """Quality of the last evaluation, which may be NaN after a diverged run."""
     logged: bool = False
     """True if the log has an evaluation with a number, even outside the run.
 
     Some benchmarks evaluate after `run_stop`.
     """
     reached: int | None = None
-    """Number (from 0) of the first evaluation that reaches every target."""
+    """Index of the first evaluation that reaches every target."""
 
     @property
     def diverged(self) -> str:
-        """The value of the last evaluation if it is not finite: `NaN`, `inf`."""
+        """Return the value of the last evaluation if it is `NaN` or `inf`."""
         return next(
             (
                 quality_text(value)
@@ -69,13 +69,13 @@ def read_evaluations(
     """Return the evaluations of the run, in order of time.
 
     Args:
-        events: The records `epoch_start` and `eval_accuracy`. The list is emptied, since a log may
-            have a million records.
+        events: The records `epoch_start` and `eval_accuracy`. The function empties the list to free
+            memory, since a log may have a million records.
         clock: Start and end of the run.
-        read_quality: Returns metric name to value of an `eval_accuracy`, empty if it holds no
-            number.
-        remarks: Receives the values that are left out.
-        late_ms: An evaluation may have a time this much later than the end of the run.
+        read_quality: Function that returns the metrics and values of an `eval_accuracy` record. The
+            mapping is empty if the record contains no number.
+        remarks: Receives a remark for each ignored value.
+        late_ms: Maximum time of an evaluation after the end of the run, in ms.
     """
     begin = clock.start.time_ms if clock.start else 0.0
     last_ms = clock.end.time_ms + late_ms if clock.end else math.inf
@@ -120,7 +120,10 @@ def read_evaluations(
 
 
 def _why_no_quality(event: Event, quality: Mapping[str, float], finite: Mapping[str, float]) -> str:
-    """Return the remark on an evaluation without a finite number; empty if all are finite."""
+    """Return the remark on an evaluation with a value that is not finite.
+
+    The remark is empty if all values are finite.
+    """
     if not quality or event.value is None:
         return "eval_accuracy holds no number"
     if len(finite) == len(quality):
@@ -132,16 +135,16 @@ def _why_no_quality(event: Event, quality: Mapping[str, float], finite: Mapping[
 
 
 def quality_text(value: float) -> str:
-    """Return a value for messages: `0.7591`, `NaN`, `inf`."""
+    """Format a value for messages: `0.7591`, `NaN`, `inf`."""
     return "NaN" if math.isnan(value) else f"{value:.4g}"
 
 
 def first_that_meets(
     targets: Mapping[str, float], evaluations: Sequence[Evaluation], benchmark: str = ""
 ) -> int | None:
-    """Return the number (from 0) of the first evaluation that reaches every target, or None.
+    """Return the index of the first evaluation that reaches every target, or None.
 
-    `benchmark` decides whether a metric improves as it rises or as it falls.
+    `benchmark` decides whether higher or lower values of a metric are better.
     """
     falls = {metric: improves_as_it_falls(metric, benchmark) for metric in targets}
     if not targets:
@@ -157,7 +160,7 @@ def first_that_meets(
 
 
 def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], benchmark: str) -> bool:
-    """Check whether a quality meets a target only after rounding to float32."""
+    """Check whether a quality reaches a target only after rounding to float32."""
     for metric, target in targets.items():
         value = quality[metric]
         if value > target if improves_as_it_falls(metric, benchmark) else value < target:
@@ -183,14 +186,14 @@ def claimed_end(
     evaluations: Evaluations,
     problems: list[Problem],
 ) -> RunEnd:
-    """Return the end of a run by its `run_stop`.
+    """Return the end of a run according to its `run_stop`.
 
-    A claim of success or failure is checked against the evaluations.
+    The claimed success or failure is compared with the evaluations.
 
     Args:
-        clock: Start, end and claim of the run.
-        is_to_target: The run was to end at its target.
-        has_targets: A target is known.
+        clock: Start, end, and claimed status of the run.
+        is_to_target: True if the run was to end at its target.
+        has_targets: True if the targets are available.
         evaluations: Evaluations of the run.
         problems: Receives the contradictions.
     """
@@ -244,7 +247,7 @@ def _unsuccessful_end(
 
 
 def _why_no_success(has_targets: bool, evaluations: Evaluations) -> str:
-    """Return the contradiction of a claim of success, or an empty string."""
+    """Return why a claimed success contradicts the evaluations, or an empty string."""
     if evaluations.reached is not None:
         return ""
     if evaluations.diverged:

@@ -1,6 +1,7 @@
 """Reads a log into a `RunRecord`.
 
-`own` reads logs of this suite strictly, and `foreign` infers values.
+The module `own` reads logs of this suite strictly, and `foreign` infers missing values of other
+logs.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from suite.results.logs.record import RunRecord
 def read(path: str | Path) -> RunRecord:
     """Return the record of a log.
 
-    An empty, binary, cut-off or damaged file gives a record of everything that can be read, and
+    For an empty, binary, cut-off, or damaged file, the record contains all readable values and
     problems with line numbers.
 
     Args:
         path: A log of any program, which may be compressed.
 
     Raises:
-        ValueError: The file cannot be opened. No content raises.
+        ValueError: The file cannot be opened. The content of a file never raises an exception.
     """
     path = Path(path)
     file = read_file(path)
     return interpret(
         path, vars(file).pop("events"), file.problems, file.digest
-    )  # so that the reader can free the events
+    )  # The iterator lets the reader free the events.
 
 
 def interpret(
@@ -39,13 +40,13 @@ def interpret(
 ) -> RunRecord:
     """Return the record of a log from its events.
 
-    A `suite_run` record decides which reader interprets them.
+    The presence of a `suite_run` record decides between the two readers.
 
     Args:
         path: Path of the log.
         events: All records of the log.
-        problems: Problems of the file and its lines, which the record repeats before the problems
-            of the run.
+        problems: Problems of the file and its lines. The record lists these problems before the
+            problems of the run.
         digest: Hash of all records.
     """
     if own.is_suite_log(events):

@@ -1,6 +1,6 @@
-"""Reads the `telemetry.jsonl` of all machines of a run.
+"""Reads the `telemetry.jsonl` files of all machines of a run.
 
-The files are not trusted: sizes are bounded, and no content raises.
+The files are untrusted: the size is limited, and invalid content never raises an exception.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from workloads import files
 from workloads.api import Json
 
 MAX_BYTES = 64 << 20
-"""A file longer than this is not read: 64 MiB are three days of telemetry of eight devices."""
+"""Maximum size of a telemetry file. 64 MiB hold three days of telemetry of eight devices."""
 APART_SECONDS = 1.5
-"""Samples of two machines that are further apart in time are not combined.
+"""Maximum time difference in seconds between combined samples of two machines.
 
 Each machine is sampled every second.
 """
@@ -30,19 +30,27 @@ Each machine is sampled every second.
 
 @dataclass(frozen=True)
 class RecordedTelemetry:
-    """Samples of the run window. A value is None if a sensor of a machine had no value."""
+    """Telemetry samples from `run_start` to `run_stop`.
+
+    A value is None if a sensor of any machine had no value.
+    """
 
     seconds: tuple[float, ...]
     """Seconds since `run_start`."""
     series: Mapping[str, tuple[float | None, ...]]
-    """Sensor name to its values.
+    """Values of each sensor.
 
-    They are the sum of memory, power, and processes, and the mean of further sensors.
+    Values of several devices or machines are summed for memory, power, and processes, and averaged
+    for all other sensors.
     """
 
     @property
     def energy_joules(self) -> float | None:
-        """Power of all devices integrated over time (trapezoids), if it was measured throughout."""
+        """Return the energy of all devices, as the time integral of their power.
+
+        The integral uses the trapezoidal rule. The result is None if the power measurement is
+        incomplete.
+        """
         power = self.series.get("gpu_power_watts")
         if power is None or len(self.seconds) < 2 or any(value is None for value in power):
             return None
@@ -57,16 +65,16 @@ _SUMMED = (
     "gpu_power_watts", "gpu_memory_bytes", "gpu_other_processes",
     "run_memory_bytes", "run_processes", "memory_available_bytes",
 )  # fmt: skip
-"""Sensors of which devices and machines are added up."""
+"""Sensors whose values are summed over devices and machines."""
 
 
 def telemetry(folder: Path) -> RecordedTelemetry | None:
     """Return the telemetry in a run's folder.
 
-    Returns None if the file of a machine is missing or unreadable.
+    The function returns None if the file of a machine is missing or unreadable.
 
-    Several machines are combined at the times of the first machine, with the nearest sample of each
-    further machine.
+    For several machines, the sample times of the first machine are used. The nearest sample of each
+    other machine is added to the first machine's sample.
     """
     by_host = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
     machines = [machine for machine in by_host if machine is not None]
@@ -94,9 +102,9 @@ def telemetry(folder: Path) -> RecordedTelemetry | None:
 
 
 def machine_folders(folder: Path) -> list[Path]:
-    """Return the folder of each machine in a run's folder.
+    """Return the telemetry folder of each machine of a run.
 
-    A run on a single machine has the folder itself.
+    For a run on a single machine, the only folder is the run's folder.
     """
     file = folder / "run.json"
     names = _machine_names(file, file.stat().st_mtime_ns) if file.is_file() else ()
@@ -105,9 +113,9 @@ def machine_folders(folder: Path) -> list[Path]:
 
 @functools.lru_cache(maxsize=64)
 def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
-    """Return the names of the hosts in `run.json`.
+    """Return the host names in `run.json`.
 
-    The result is cached, because every column of a study needs it.
+    The result is cached, because every column of a study needs the host names.
     """
     hosts = json_object(file).get("hosts")
     listed = hosts[:10_000] if isinstance(hosts, list) else []
@@ -131,9 +139,10 @@ def _of_machine(file: Path) -> RecordedTelemetry | None:
 def _at(
     times: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]
 ) -> tuple[float | None, ...]:
-    """Return the value nearest to each of `times`.
+    """Return the value that is nearest in time to each of `times`.
 
-    Both lists of times ascend. Distant values are None.
+    `times` and `seconds` must be in ascending order. The value is None if no sample is close
+    enough.
     """
     sampled = []
     for time in times:
@@ -149,9 +158,9 @@ def _at(
 
 
 def _combined(name: str, value: Json) -> float | None:
-    """Return the sum or the mean of a sample with a value per device or machine.
+    """Return the sum or mean of a sample that has a value per device or machine.
 
-    Returns None if a value is missing.
+    The function returns None if a value is missing.
     """
     values = value if isinstance(value, list) else [value]
     present = [figure for value in values if (figure := number(value)) is not None]
@@ -163,13 +172,13 @@ def _combined(name: str, value: Json) -> float | None:
 def json_object(path: Path, limit_bytes: int = 1 << 20) -> Mapping[str, Json]:
     """Return the object in a JSON file of at most `limit_bytes`.
 
-    It is empty if the file is missing or invalid.
+    The result is empty if the file is missing or invalid.
     """
     return _object(_text(path, limit_bytes))
 
 
 def json_lines(path: Path) -> Iterator[Mapping[str, Json]]:
-    """Return the objects of a JSON-lines file. Invalid lines are skipped."""
+    """Yield the objects of a JSON-lines file. Invalid lines are skipped."""
     return filter(None, map(_object, _text(path, MAX_BYTES).splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""Parses values that have the same form in all logs."""
+"""Parses the values whose form is equal in all log formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workloads.api import Json
 
 
 def first_of_each_key(events: Sequence[Event]) -> dict[str, Event]:
-    """Return each key with its first record."""
+    """Return the first record of each key."""
     first: dict[str, Event] = {}
     for event in events:
         first.setdefault(event.key, event)
@@ -36,14 +36,14 @@ def object_or_empty(value: Json) -> Mapping[str, Json]:
 
 
 def named_numbers(value: Json) -> Mapping[str, float]:
-    """Return the numbers of an object by name, at most 64."""
+    """Return the numbers in an object by name. At most 64 numbers are returned."""
     if not isinstance(value, dict):
         return NO_FIGURES
     return numbers({name[:100]: item for name, item in list(value.items())[:64]})
 
 
 def plain_values(first: Mapping[str, Event]) -> dict[str, Json]:
-    """Return the values of all keys that have no structural meaning and hold plain values."""
+    """Return the plain values of all keys without a structural meaning."""
     return {
         key: event.value
         for key, event in first.items()
@@ -52,7 +52,10 @@ def plain_values(first: Mapping[str, Event]) -> dict[str, Json]:
 
 
 def _is_plain(value: Json) -> bool:
-    """Check for a number, a string of at most 1,000 characters, or a list of at most 64."""
+    """Check whether a value is a number, a short string, or a short list.
+
+    The limits are 1,000 characters for a string and 64 items for a list.
+    """
     items = value if isinstance(value, list) else [value]
     return len(items) <= 64 and all(
         isinstance(item, (bool, int, float)) or (isinstance(item, str) and len(item) <= 1000)
@@ -63,9 +66,9 @@ def _is_plain(value: Json) -> bool:
 def described_run(
     path: Path, log_format: str, first: Mapping[str, Event], digest: str, benchmark: str = ""
 ) -> RunRecord:
-    """Return a record with the identity and the plain values of a run.
+    """Return a record with the benchmark, organization, and plain values of a run.
 
-    `benchmark` is the name of the benchmark if the log does not contain it.
+    `benchmark` is the default for logs that do not contain the name of the benchmark.
     """
 
     def text(key: str) -> str:
@@ -91,7 +94,7 @@ def with_result(
     evaluations: Evaluations,
     throughput: tuple[Throughput, ...],
 ) -> RunRecord:
-    """Return a record with the time, the evaluations, the throughput and the end of the run."""
+    """Add the time, evaluations, throughput, and end of a run to its record."""
     return replace(
         record,
         start_ms=clock.start.time_ms if clock.start else None,
@@ -106,12 +109,13 @@ def with_result(
 def read_seed(event: Event | None, problems: list[Problem]) -> int | None:
     """Return the seed as an integer.
 
-    All other values are problems, except null and the string "none", which logs of Google contain.
+    Null and the string "none", which logs of Google contain, mean that there is no seed. All other
+    values are problems.
     """
     if event is None or event.value in (None, "none", "None"):
         return None
     seed = whole_number(event.value)
-    if seed is not None and abs(seed) < 2**64:  # no framework accepts a longer seed
+    if seed is not None and abs(seed) < 2**64:  # Frameworks do not accept longer seeds.
         return seed
     shown = clean(str(event.value), 40)
     text = f"{event.key} is not an integer below 2^64: {shown}"
@@ -120,7 +124,7 @@ def read_seed(event: Event | None, problems: list[Problem]) -> int | None:
 
 
 def throughput_blocks(events: Sequence[Event], start: Event | None) -> tuple[Throughput, ...]:
-    """Return the `tracked_stats` of a log."""
+    """Return the contents of all `tracked_stats` records in a log."""
     return tuple(_throughput(event, start) for event in events if event.key == "tracked_stats")
 
 
@@ -148,9 +152,9 @@ def _throughput(event: Event, start: Event | None) -> Throughput:
 def with_scores(
     evaluations: tuple[Evaluation, ...], throughput: Sequence[Throughput]
 ) -> tuple[Evaluation, ...]:
-    """Return the evaluations with the scores of their block.
+    """Add the scores of each block to its evaluation.
 
-    The scores are in the `tracked_stats` line after each evaluation.
+    The scores are in the `tracked_stats` record that follows the evaluation.
     """
     if not any(block.scores for block in throughput):
         return evaluations

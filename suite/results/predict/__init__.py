@@ -1,4 +1,4 @@
-"""`suite scaling`: predictions for more devices.
+"""`suite scaling`: predictions for larger numbers of devices.
 
-They use logs, published results, and descriptions of systems.
+The predictions use logs, published results, and descriptions of systems.
 """

@@ -1,6 +1,6 @@
-"""Epochs to target at a batch that was not measured.
+"""Estimates epochs to target at a batch size that was not measured.
 
-They come from measured runs or from reference convergence points (RCPs).
+The estimate uses measured runs or reference convergence points (RCPs).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from suite.results.combine import grouped
 from suite.results.targets import OFFICIAL_TARGETS, same_targets
 
 MEASURED, RCP, BETWEEN = "measured", "RCP", "between measured batches"
-"""Sources of a number of epochs."""
+"""Sources of an estimated number of epochs."""
 _ERROR: Mapping[str, float] = {MEASURED: 0.028, RCP: 0.078, BETWEEN: 0.144}
-"""90th percentile of |log(estimate / measured)| by source, over published results that are left out
-in turn.
+"""Estimation error by source: the 90th percentile of |log(estimate / measured)|. Each published
+result was held out in turn.
 
-`BETWEEN`: 40 batches with measured batches on both sides. `MEASURED` and `RCP`: 191 and 177 results
-at a batch of the source.
+The value of `BETWEEN` comes from 40 batches with measured batches on both sides. The values
+of `MEASURED` and `RCP` come from 191 and 177 results at a batch of the source.
 """
 _RCP_AGREEMENT = 0.14
-"""RCPs are used for runs if |log(RCP / measured)| is at most this at all measured batches. 15 % is
-a choice of this suite.
+"""Maximum |log(RCP / measured)| at any measured batch for which RCPs are used. This tolerance of
+15 % was chosen for this suite.
 
-Rounds up to v0.7 count ResNet-50's epochs with different hyperparameters, and need up to 60 where
-the RCP has 35.
+Rounds up to v0.7 train ResNet-50 with different hyperparameters, and need up to 60 epochs
+where the RCP has 35.
 """
 _RCP_ROUND = "training_1.1.0"
-"""RCPs of round v1.1 in mlperf-logging.
+"""mlperf-logging package with the RCPs of round v1.1.
 
-Later rounds have a different SSD, and the same ResNet-50 and Mask R-CNN.
+Later rounds have a different SSD, but the same ResNet-50 and Mask R-CNN.
 """
 _RCP_NAMES: Mapping[str, str] = {"resnet50": "resnet", "ssd": "ssd", "maskrcnn": "maskrcnn"}
 
 
 @dataclass(frozen=True)
 class EpochsEstimate:
-    """Epochs to target at a batch, the 90 % interval, and the source.
+    """Estimated epochs to target at a batch size, with the 90 % interval and the source.
 
-    None and empty if they are unknown.
+    If the epochs cannot be estimated, the number is None and the source is empty.
     """
 
     epochs: float | None = None
@@ -59,14 +59,14 @@ class EpochsEstimate:
 def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
     """Return the epochs to target at a global batch, in the batch unit of `results`.
 
-    They are never extrapolated.
+    The function never extrapolates.
 
     The first source that covers the batch is used:
 
-    1. the measured runs at this batch;
-    2. the RCPs, at this batch or interpolated, if they have the same target and agree with the
-       measured batches;
-    3. the measured batches on both sides.
+    1. The measured runs at this batch.
+    2. The RCPs, at this batch or interpolated, if they have the same target and agree with the
+       measured batches.
+    3. The measured batches on both sides.
     """
     measured = _means(
         (result.global_batch_size, result.epochs)
@@ -89,9 +89,9 @@ def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
 def _applicable_rcps(
     results: Sequence[Result], measured: Mapping[float, float]
 ) -> Mapping[float, float]:
-    """Return the reference convergence points that hold for `results`.
+    """Return the reference convergence points (RCPs) that apply to `results`.
 
-    The result is empty if their target or epochs differ.
+    The result is empty if the target or the epochs of the RCPs differ from `results`.
     """
     workload = results[0].workload
     official = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(workload, ""), {})
@@ -107,9 +107,9 @@ def _applicable_rcps(
 
 @functools.cache
 def reference_points(workload: str) -> Mapping[float, float]:
-    """Return the global batches of the rules' reference runs with their mean epochs.
+    """Return the mean epochs of the rules' reference runs by global batch.
 
-    The result is empty for a workload without them.
+    The result is empty for a workload without reference runs.
     """
     if workload not in _RCP_NAMES:
         return {}
@@ -123,7 +123,7 @@ def reference_points(workload: str) -> Mapping[float, float]:
 
 
 def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
-    """Return the mean epochs of each batch, in order of batch."""
+    """Return the mean epochs of each batch, sorted by batch."""
     by_batch = grouped(sorted(points), lambda point: float(point[0]))
     return {
         batch: statistics.fmean(epochs for _, epochs in alike) for batch, alike in by_batch.items()
@@ -131,9 +131,9 @@ def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:
-    """Return the epochs at a batch between two points.
+    """Return the epochs at a batch between two points, or None outside of the points.
 
-    They are interpolated linearly in the logarithms of both, but not outside of the points.
+    The interpolation is linear in log(batch) and log(epochs).
     """
     if not points or not min(points) <= batch <= max(points):
         return None

@@ -1,9 +1,9 @@
-"""Linear fits of times, by least squares of relative deviations, with standard errors.
+"""Linear fits of times by least squares of relative deviations, with standard errors.
 
-- A step over its batch: step = t0 + c·b. t0 is the fixed cost of a step (launches, update,
-  exchange), c the time per sample.
-- An all-reduce over its size: t = 2 (n - 1) · alpha + 2 (n - 1) / n · S / B. A ring over n devices
-  takes 2 (n - 1) steps. In each step every device sends S / n of the S bytes.
+- Step time over batch: step = t0 + c·b. t0 is the fixed cost of a step (launches, update,
+  exchange). c is the time per sample.
+- All-reduce time over size: t = 2 (n - 1) · alpha + 2 (n - 1) / n · S / B. A ring over n devices
+  takes 2 (n - 1) steps. In each step, every device sends S / n of the S bytes.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from suite.results.logs.all_reduce import AllReduceTime
 
 @dataclass(frozen=True)
 class StepFit:
-    """A linear fit of the times of steps, in seconds."""
+    """Linear fit of step times, in seconds."""
 
     t0: float
     c: float
     """Seconds per sample."""
     t0_error: float | None
-    """Standard error; None with two points, which determine the line."""
+    """Standard error of t0. None with two points, because the fit is then exact."""
     c_error: float | None
     largest_deviation: float
-    """Largest relative deviation of a time from the fit."""
+    """Largest relative deviation of a measured time from the fit."""
 
     def seconds(self, batch: float) -> float:
-        """Return the time of a step with this batch."""
+        """Return the fitted step time with this batch."""
         return self.t0 + self.c * batch
 
     def rate(self, batch: float) -> float:
-        """Return the samples per second at this batch."""
+        """Return the fitted samples per second with this batch."""
         return batch / self.seconds(batch)
 
 
 def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
-    """Return the fit of (samples of a step, seconds); None for fewer than two batches.
+    """Fit step times to points of (samples per step, seconds).
 
-    The relative deviations are minimized, so that steps of 10 ms and steps of 1 s have the same
-    weight.
+    The function returns None for fewer than two batches. The fit minimizes relative deviations, so
+    that steps of 10 ms and steps of 1 s have equal weight.
     """
     batches = np.array([batch for batch, _ in points], dtype=np.float64)
     times = np.array([seconds for _, seconds in points], dtype=np.float64)
@@ -68,23 +68,23 @@ def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
 class LinkFit:
     """Constants of a link with their standard errors.
 
-    The errors are None with two sizes, which determine the line.
+    The errors are None with two sizes, because the fit is then exact.
     """
 
     alpha_seconds: float
-    """Latency of a step of the ring."""
+    """Latency in seconds of a step of the ring (alpha)."""
     alpha_error: float | None
     bytes_per_second: float
-    """B: bytes that a device sends per second while it receives as many."""
+    """Bandwidth B: bytes that a device sends per second while receiving the same number."""
     bandwidth_error: float | None
     largest_deviation: float
     """Largest relative deviation of a measured time from the fit."""
 
 
 def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
-    """Return the fit of a link over all sizes and device counts.
+    """Fit the constants of a link to the times of all sizes and device counts.
 
-    There is no fit for fewer than two sizes, or if larger buffers do not take longer.
+    The function returns None for fewer than two sizes, or if larger buffers do not take longer.
     """
     points = [
         (size.size_bytes / times.devices, size.median_seconds / (2 * (times.devices - 1)))
@@ -96,7 +96,7 @@ def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
         return None
     bandwidth = 1.0 / fit.c
     error = None if fit.c_error is None else bandwidth * fit.c_error / fit.c
-    if fit.t0 < 0.0:  # larger buffers take longer per byte, so the latency cannot be determined
+    if fit.t0 < 0.0:  # Larger buffers take longer per byte, so the latency cannot be determined.
         slope = fit_through_zero(points)
         deviation = max(abs(slope * size / seconds - 1.0) for size, seconds in points)
         return LinkFit(0.0, fit.t0_error, 1.0 / slope, error, deviation)
@@ -104,7 +104,7 @@ def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
 
 
 def fit_through_zero(points: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of the line through 0 with the least relative deviations.
+    """Return the slope of the line through 0 with the smallest relative deviations.
 
     The points are (size, seconds).
     """

@@ -1,12 +1,12 @@
 """Predictions of time, throughput, and cost on device counts that were not measured.
 
-There are two methods, and a prediction uses one of them. The scaling model
-(suite.results.predict.scaling_model), which is fitted to published results, extrapolates the
-measured times per epoch. Given a system or a measured link, the parts of a step
-(suite.results.predict.step) follow from throughputs on one device.
+A prediction uses one of two methods. The scaling model (suite.results.predict.scaling_model) is
+fitted to published results and extrapolates the measured times per epoch. The step model
+(suite.results.predict.step) adds up the components of a step. The step model needs throughputs on
+one device, and a system or a measured link.
 
-Throughput and time agree in all rows of a prediction: samples_per_second × seconds_per_epoch is the
-samples of an epoch.
+Throughput and time are consistent in all rows of a prediction: samples_per_second ×
+seconds_per_epoch is the number of samples per epoch.
 """
 
 from __future__ import annotations
@@ -36,23 +36,26 @@ MEASURED, PREDICTION = "measured", "prediction"
 """Values of the column `kind`."""
 METHOD = "scaling model of published results: devices × time per epoch = c · (1 + b_half / b) · n^p"
 BOUNDS = ("", "_low", "_high")
-"""Endings of the columns of a figure and of its bounds."""
+"""Column suffixes of a value, its lower bound, and its upper bound."""
 _OPPOSITE = {"": "", "_low": "_high", "_high": "_low"}
-"""The shortest time is the time at the highest throughput."""
+"""The bounds of time and throughput are opposite: the shortest time belongs to the highest
+throughput.
+"""
 _MAX_MISFIT = 0.25
-"""Misfit of measured steps (logarithm of a factor) above which a note warns.
+"""Deviation of the step model from measured steps (logarithm of a factor) above which a note
+warns the user.
 
-The threshold is a choice of this suite.
+The threshold was chosen for this suite.
 """
 _MIN_BATCH_SHARE = 1 / 8
-"""Smallest part of a measured batch per device that is predicted without a note."""
+"""Smallest fraction of a measured batch per device that is predicted without a warning."""
 
 
 @dataclass(kw_only=True)
 class PredictionRow:
-    """A measured or predicted row.
+    """Measured or predicted row of a prediction table.
 
-    The fields are the columns of files, in this order. Bounds are those of predictions.
+    The fields are the columns of files, in this order. Only predicted rows have bounds.
     """
 
     devices: int = column("Number of devices", unknown=0)
@@ -91,39 +94,41 @@ class PredictionRow:
     seconds_outside_epochs: float = column("Setup and other time outside of epochs", unknown=0.0)
 
     def bounded(self, name: str) -> tuple[float | None, float | None, float | None]:
-        """Return a figure with its lower and its upper bound."""
+        """Return a value with its lower and upper bounds."""
         middle, low, high = (getattr(self, f"{name}{end}") for end in BOUNDS)
         return middle, low, high
 
     def columns(self) -> dict[str, Any]:
-        """Return the values by column."""
+        """Return the values by column name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 @dataclass(frozen=True)
 class PredictionRequest:
-    """Device counts and batches to predict."""
+    """Device counts and batches for which a prediction is requested."""
 
     devices: tuple[int, ...]
     batch_per_device: float | None = None
-    """In the batch unit of the result; None: the batch per device of the result on the nearest
-    number of devices.
+    """Batch per device in the batch unit of the result. None selects the batch per device of the
+    result with the nearest device count.
     """
     batch_global: float | None = None
     system: System | None = None
-    """System for the parts of a step; None: use the scaling model, or a measured link."""
+    """System for the step model. None selects the scaling model or a measured link."""
     gradients: GradientAllReduceInfo | None = None
-    """None: as logged, or those of the workload's reference model."""
+    """Gradients of an all-reduce. None selects the logged gradients, or the gradients of the
+    workload's reference model.
+    """
     prices: Prices | None = None
     links: tuple[MeasuredLink, ...] = ()
 
     def batches(self, results: Sequence[Result]) -> Iterator[tuple[int, float]]:
-        """Yield the devices and the global batch of each count to predict.
+        """Yield each device count to predict, with its global batch.
 
         Measured combinations are skipped.
 
         Raises:
-            ValueError: A batch has less than a sample for each device.
+            ValueError: A batch has less than one sample per device.
         """
         measured = {(result.device_count, float(result.global_batch)) for result in results}
         for devices in self.devices:
@@ -146,11 +151,11 @@ class PredictionRequest:
 
 
 class PredictedFigure(NamedTuple):
-    """The figure that a method predicts for a device count."""
+    """Value that a method predicts for a device count."""
 
     devices: int
     batch: float
-    """Global batch, in the batch unit of the result."""
+    """Global batch in the batch unit of the result."""
     middle: float
     low: float
     high: float
@@ -159,41 +164,42 @@ class PredictedFigure(NamedTuple):
 
 @dataclass(frozen=True)
 class _Predicted:
-    """Figures of all device counts, by one of the two methods."""
+    """Predicted values of all device counts, computed with one method."""
 
     column: str
-    """Column of the figures."""
+    """Column of the predicted values."""
     figures: tuple[PredictedFigure, ...]
     how: str
-    """How the figures were computed, and the meaning of their bounds."""
+    """Description of the computation and of the bounds."""
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Measured and predicted rows for results that differ in devices and batch alone."""
+    """Measured and predicted rows of results that differ only in devices and batch."""
 
     title: str
     how: str
-    """How the figures were computed, and the meaning of their bounds."""
+    """Description of the computation and of the bounds."""
     rows: tuple[PredictionRow, ...]
-    """A row for each device count and batch, in order."""
+    """Rows in order, one for each device count and batch."""
     notes: tuple[str, ...]
     results: tuple[Result, ...]
 
     @property
     def table(self) -> DataTable:
-        """The rows as a table with all columns."""
+        """Return the rows as a table with all columns."""
         return DataTable.from_rows(row.columns() for row in self.rows)
 
 
 def predictions(results: Sequence[Result], request: PredictionRequest) -> list[Prediction]:
-    """Return a prediction for each family of results that allows one.
+    """Return a prediction for each group of results that can be predicted.
 
-    The notes of the last prediction name the families without a prediction.
+    A group contains results that differ only in devices and batch. The notes of the last prediction
+    list the groups that cannot be predicted.
 
     Raises:
-        ValueError: No family allows a prediction. The message has the first reason.
+        ValueError: No group can be predicted. The message contains the first reason.
     """
     groups = comparable_groups(results)
     names = named_apart(
@@ -218,7 +224,7 @@ def predictions(results: Sequence[Result], request: PredictionRequest) -> list[P
 
 
 def comparable_groups(results: Sequence[Result]) -> list[list[Result]]:
-    """Return the results that one prediction may use, in order of devices.
+    """Return groups of results that differ only in devices and batch, sorted by devices.
 
     Raises:
         ValueError: No result has devices, a batch, and a time per epoch or a throughput.
@@ -241,16 +247,16 @@ def _size(result: Result) -> tuple[int, int]:
 
 
 def predict(results: Sequence[Result], request: PredictionRequest, name: str = "") -> Prediction:
-    """Return the prediction from the results of one group.
+    """Return the prediction for a group of results.
 
     Args:
-        results: A group of `comparable_groups`.
+        results: A group from `comparable_groups`.
         request: Device counts and batches to predict.
-        name: Title; empty: made from the results.
+        name: Title of the prediction. If empty, the title is derived from the results.
 
     Raises:
-        ValueError: The scaling model does not cover the workload, or the parts of a step do not
-            follow from the results.
+        ValueError: The scaling model does not cover the workload, and the step model cannot be
+            computed from the results.
     """
     results = sorted(results, key=_size)
     link, reason = link_of(results[0], request.links), why_not_by_model(results)
@@ -285,9 +291,9 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
 def predict_times(
     results: Sequence[Result], devices: Sequence[int], prices: Prices | None = None
 ) -> tuple[list[PredictionRow], str]:
-    """Predict the time to target on further device counts, with the scaling model.
+    """Predict the time to target on further device counts with the scaling model.
 
-    The results are a group of `comparable_groups`.
+    The results are a group from `comparable_groups`.
 
     Returns:
         Rows of a prediction with a time to target, and the reason if there is no row.
@@ -312,7 +318,7 @@ def _rows(
 ) -> list[PredictionRow]:
     """Return the fastest result of each device count and batch, and the predicted rows.
 
-    Each row has all figures that follow.
+    All values that can be computed are filled in.
     """
     rows = [
         *map(_measured_row, results),
@@ -375,9 +381,9 @@ def _predicted_row(figure: PredictedFigure, name: str, results: Sequence[Result]
 def _fill_times_per_epoch(rows: Sequence[PredictionRow], results: Sequence[Result]) -> None:
     """Fill in times per epoch from throughputs, and throughputs from times per epoch.
 
-    A prediction of the training throughput alone has the epoch of the result on most devices that
-    has both figures: as many samples at this throughput. If no result has a time per epoch, all
-    epochs have the samples of `samples_of_epoch`.
+    If only the training throughput is predicted, the number of samples per epoch comes from the
+    result on the most devices that has both values. If no result has a time per epoch,
+    `samples_of_epoch` returns the number of samples.
     """
     samples = samples_of_epoch(results)
     has_times = any(result.seconds_per_epoch for result in results)
@@ -407,7 +413,7 @@ def _quotient(above: float | None, below: float | None) -> float | None:
 def _fill_times_to_target(row: PredictionRow, price: float | None) -> None:
     """Fill in time to target, device-hours, and cost.
 
-    Errors of epochs and of time per epoch are independent.
+    The errors of epochs and of time per epoch are assumed to be independent.
     """
     if row.epochs is None or row.seconds_per_epoch is None:
         return
@@ -432,12 +438,12 @@ def _fill_times_to_target(row: PredictionRow, price: float | None) -> None:
 
 
 def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
-    """Fill in the work of a device relative to the fewest measured devices.
+    """Fill in the throughput per device relative to the smallest measured device count.
 
-    It follows from times per epoch, or else from throughputs.
+    The efficiency is computed from times per epoch, or from throughputs if there are no times.
 
-    If several batches were measured on the fewest devices, the batch per device that is nearest to
-    the row's is the base.
+    If several batches were measured on the smallest device count, the baseline is the result whose
+    batch per device is nearest to the row's batch per device.
     """
     measured = [row for row in rows if row.kind == MEASURED]
     fewest_devices = min(row.devices for row in measured)
@@ -456,7 +462,10 @@ def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
 
 
 def _seconds_outside_epochs(result: Result) -> float:
-    """Return the part of the time to target outside of epochs. 0 if time per epoch includes it."""
+    """Return the time to target minus the time in epochs.
+
+    The result is 0 if the time per epoch includes setup.
+    """
     if (
         result.parts is None
         or result.seconds is None
@@ -468,11 +477,11 @@ def _seconds_outside_epochs(result: Result) -> float:
 
 
 def samples_of_epoch(results: Sequence[Result]) -> float | None:
-    """Return the samples that an epoch trains on, or None if they are unknown.
+    """Return the number of samples that an epoch trains on, or None if unknown.
 
-    They are counted by runs of this suite, or logged.
+    Runs of this suite count the samples. Foreign logs may contain the number.
 
-    NCF logs its positive pairs, and trains on a number of negatives for each of them.
+    NCF logs its positive pairs, and trains on several negatives for each positive pair.
     """
     counted = [
         run
@@ -490,7 +499,7 @@ def samples_of_epoch(results: Sequence[Result]) -> float | None:
 
 
 def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Iterator[str]:
-    """Yield sentences on throughputs, times, and unknown or assumed figures."""
+    """Yield notes on throughputs, times, and values that are unknown or assumed."""
     samples = samples_of_epoch(results)
     if samples is None:
         yield "The samples of an epoch are not known, so there is no throughput with evaluation."
@@ -535,7 +544,10 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
 
 
 def why_not_by_model(results: Sequence[Result]) -> str:
-    """Return the reason why the scaling model does not cover these results; empty if it does."""
+    """Return why the scaling model does not cover these results.
+
+    The reason is empty if the scaling model covers the results.
+    """
     first = results[0]
     if first.workload not in scaling_model.WORKLOADS:
         return "there are no published results on several device counts to fit the scaling model to"
@@ -558,7 +570,7 @@ def why_not_by_model(results: Sequence[Result]) -> str:
 
 
 def _observed(results: Sequence[Result]) -> list[tuple[Result, scaling_model.Observation]]:
-    """Return the results that the scaling model can extrapolate from, with their observations."""
+    """Return the results that the scaling model can use, with their observations."""
     pairs = [(result, scaling_model.observation(result)) for result in results]
     return [(result, observed) for result, observed in pairs if observed is not None]
 
@@ -570,7 +582,7 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
     largest_result, largest = pairs[-1]
     samples_per_unit = (
         largest.batch_per_device * largest.devices / largest_result.global_batch
-    )  # tokens to sentences
+    )  # Tokens are converted to sentences.
     model = scaling_model.published_model(largest_result.workload)
     b_half, exponent = model.constants
     families_of_results = _published_copies(model, observations)
@@ -607,9 +619,9 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
 def _published_copies(
     model: scaling_model.ScalingModel, observations: Sequence[scaling_model.Observation]
 ) -> list[scaling_model.Family]:
-    """Return the families of the model that contain an observation.
+    """Return the model's families that contain one of the observations.
 
-    A published result must not count twice.
+    A published result must not be counted twice.
     """
     times = {(observed.devices, observed.seconds_per_epoch) for observed in observations}
     return [
@@ -622,9 +634,9 @@ def _published_copies(
 def _predict_by_step(
     results: Sequence[Result], request: PredictionRequest, link: MeasuredLink | None
 ) -> _Predicted:
-    """Predict training throughputs from the parts of a step.
+    """Predict training throughputs with the step model.
 
-    The links are those of a described system, a measured link, or both.
+    The bandwidths and latencies come from a described system, a measured link, or both.
     """
     system = request.system if link is None else with_link(request.system, link)
     assert system is not None

@@ -1,17 +1,18 @@
-"""Scaling model: time per epoch over devices and batch, fitted to published results.
+"""Scaling model: time per epoch by devices and batch, fitted to published results.
 
-For `n` devices with `b` samples per device, in a family of results (one machine and its software)
-with the constant `c`:
+The model applies to a family of results, that is, results of one machine and its software. For `n`
+devices with `b` samples per device, and the constant `c` of the family:
 
     devices × seconds per epoch = c · (1 + b_half / b) · n^p
 
-`b_half` (samples) is the fixed cost of a step, t0 / c for a step of t0 + c·b. `p` is the waiting
-that each further device adds. All families of a workload share both; each family has its own `c`.
-The residuals within a family are a random walk over log2 b and an independent error of each result.
+`b_half` (samples) is the fixed cost of a step: t0 / c for a step time of t0 + c·b. `p` is the
+waiting time that each further device adds. All families of a workload share `b_half` and `p`, and
+each family has its individual `c`. The residuals of a family are a random walk over log2 b and an
+independent error of each result.
 
-The model does not choose a single `b_half` and `p`. A prediction is the mean over a grid of both,
-weighted by the likelihood of all remaining results. The scale of a family has a Student t
-distribution, so that an outlier does not move the rest.
+The model does not fit single values of `b_half` and `p`. A prediction is the mean over a grid of
+(`b_half`, `p`), weighted by the likelihood of all other results. The scale of a family has a
+Student t distribution, so that an outlier has little influence.
 """
 
 from __future__ import annotations
@@ -35,28 +36,28 @@ from suite.results.scores import published_results
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
 """Workloads with published results on several device counts.
 
-NCF was submitted on a single node only.
+NCF is missing, because all of its submissions used a single node.
 """
 TOKENS_PER_SENTENCE = 30.0
-"""About the mean length of a WMT'14 sentence.
+"""Approximate mean length of a WMT'14 sentence in tokens.
 
-Transformer's batch in tokens, divided by it, is a batch in sentences.
+Transformer's batch in tokens is divided by this length to get a batch in sentences.
 """
 CONSTANTS_UP_TO = (ARTICLE, "v0.5", "v0.6", "v0.7", "v1.1")
-"""Rounds that the fixed constants of the model were chosen on. Later rounds test them."""
+"""Rounds to which the fixed constants of the model were fitted. Later rounds are used for tests."""
 _NVIDIA_NAMES = re.compile(
     r"\b(nvidia|tesla|geforce|quadro|titan|rtx|dgx|gh200|gb[23]00|[bh][12]00|h[28]00|b300|h20|v100s?|[pa]100|a800|"
     r"a10g?|a16|a2|a[34]0|l20|l40?s?|p40?|t4|k80)\b",
     re.IGNORECASE,
 )
-"""Names of NVIDIA GPUs. Foreign programs log `A100-SXM4-40GB` without the vendor."""
+"""Names of NVIDIA GPUs. Foreign programs log names such as `A100-SXM4-40GB` without the vendor."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Time per epoch, evaluation included, on a number of devices.
+    """Time per epoch on a number of devices, including evaluation.
 
-    The batch per device is in samples (sentences).
+    The unit of the batch per device is samples (sentences).
     """
 
     workload: str
@@ -70,18 +71,19 @@ class Observation:
 
     @property
     def device_seconds(self) -> float:
-        """Seconds per epoch times devices: constant under linear scaling."""
+        """Return seconds per epoch times devices, which is constant under linear scaling."""
         return self.seconds_per_epoch * self.devices
 
 
 Family = tuple[Observation, ...]
-"""Observations of results that differ in devices and batch alone, in order of devices."""
+"""Observations of results that differ only in devices and batch, sorted by devices."""
 
 
 def samples_per_batch_unit(result: Result) -> float | None:
-    """Return the samples in a unit of the batch: 1, or the sentence pairs per token in the runs.
+    """Return the number of samples per batch unit.
 
-    None if no log has them.
+    The number is 1 for batches in samples, and the sentence pairs per token for batches in tokens.
+    The function returns None if the logs do not contain the number.
     """
     if result.batch_unit in ("", "samples"):
         return 1.0
@@ -92,8 +94,8 @@ def samples_per_batch_unit(result: Result) -> float | None:
 def observation(result: Result) -> Observation | None:
     """Return a result as an observation.
 
-    None if time per epoch, batch, or devices are unknown, or if there is less than a sample per
-    device. Some devices are then idle (Mask R-CNN on 48 nodes).
+    The function returns None if time per epoch, batch, or devices are unknown, or if there is less
+    than one sample per device. Some devices are then idle, as for Mask R-CNN on 48 nodes.
     """
     if (
         not result.seconds_per_epoch
@@ -118,11 +120,12 @@ def observation(result: Result) -> Observation | None:
 def published_families() -> tuple[list[Family], dict[str, int]]:
     """Return the families of shipped results on several device counts.
 
-    Also returns the counts of omitted results by reason.
+    The second return value is the number of omitted results by reason.
 
-    The results are those of the closed division on NVIDIA GPUs. Results that a user adds do not
-    change the constants and the validation. If a family has several entries on a number of devices,
-    the fastest epoch counts. Logs that were submitted again in a later round count once.
+    The results are results of the closed division on NVIDIA GPUs. Results that a user adds do not
+    change the constants or the validation. If a family has several entries on a device count, only
+    the fastest time per epoch is used. Logs that were submitted again in a later round are used
+    once.
     """
     omitted: Counter[str] = Counter()
     by_family: dict[object, dict[int, Observation]] = {}
@@ -157,19 +160,19 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
 
 
 def _repeated_reason(result: Result) -> str:
-    """Return a reason if the logs of a published result were submitted before.
+    """Return the reason if a result's logs were already submitted in an earlier round.
 
-    Otherwise the result is empty.
+    The reason is empty for all other results.
     """
     line = result.attempts[0].printed or {}
     return "logs of an earlier round again" if line.get("first_entry") else ""
 
 
 def why_not_covered(result: Result) -> str:
-    """Return the reason why the model does not cover a published result; empty if it does.
+    """Return why the model does not cover a published result.
 
-    GPUs of this suite's runs are always NVIDIA GPUs. The division of these runs depends on their
-    hyperparameters alone.
+    The reason is empty if the model covers the result. Runs of this suite on GPUs always use NVIDIA
+    GPUs. Only the hyperparameters decide about the division of these runs.
     """
     if result.profile:
         return ""
@@ -185,29 +188,31 @@ def families_of_workload(families: Iterable[Family], workload: str) -> list[Fami
 
 Array = NDArray[np.float64]
 RESULT_SPREAD = 0.03
-"""Standard deviation of the logarithm of time between equal results.
+"""Standard deviation of log(time) between equal results.
 
-This value, DRIFT, and FREEDOM maximize the mean likelihood over the grid, of all workloads, on the
-rounds up to v1.1 alone (a search over 5 × 6 × 4 values; a test checks the neighboring values).
+RESULT_SPREAD, DRIFT, and FREEDOM together maximize the mean likelihood over the grid of all
+workloads. Only the rounds up to v1.1 were used. The search covered 5 × 6 × 4 values, and a test
+checks the neighboring values.
 """
 DRIFT = 4.0
-"""Variance of the random walk for a doubling of b, in units of RESULT_SPREAD squared."""
+"""Variance of the random walk per doubling of b, in units of RESULT_SPREAD squared."""
 FREEDOM = 3.0
-"""Degrees of freedom of the t distribution of a family's scale."""
+"""Degrees of freedom of the Student t distribution of a family's scale."""
 LEVEL = 0.90
-"""Share of results that an interval should contain."""
+"""Fraction of results that a prediction interval should contain."""
 INTERVAL_FACTOR = 1.70
-"""Half width of an interval in units of `ModelPrediction.spread`.
+"""Half width of a prediction interval in units of `ModelPrediction.spread`.
 
-Intervals of this width contain LEVEL of the held-out results (suite.results.predict.validate).
+Intervals of this width contain the fraction LEVEL of the held-out results
+(suite.results.predict.validate).
 """
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The pairs (b_half, p) of a model: `b_half` in samples, `exponent` without unit.
+    """Grid of (b_half, p) values of a model.
 
-    Both arrays have shape (pairs,).
+    `b_half` is in samples, and `exponent` (p) has no unit. Both arrays have shape (pairs,).
     """
 
     b_half: Array
@@ -215,7 +220,7 @@ class Grid:
 
     @classmethod
     def of(cls, b_half: ArrayLike, exponent: ArrayLike) -> Grid:
-        """Return the grid with all pairs of two lists of values."""
+        """Return the grid of all pairs of two lists of values."""
         return cls(*(values.ravel() for values in np.meshgrid(b_half, exponent, indexing="ij")))
 
     def shape(self, observed: Observation) -> Array:
@@ -225,25 +230,30 @@ class Grid:
 
 
 MODEL_GRID = Grid.of(np.geomspace(0.1, 1000.0, 50), np.arange(0.0, 0.2001, 0.01))
-"""b_half from 0.1 to 1,000 samples; p from 0 (no waiting) to 0.2 (each doubling costs 13 % of a
-device's throughput).
+"""Grid of the scaling model: b_half from 0.1 to 1,000 samples, p from 0 (no waiting) to 0.2 (each
+doubling costs 13 % of a device's throughput).
 """
 LINEAR_GRID = Grid.of([0.0], [0.0])
-"""Perfect scaling: time is inversely proportional to devices at every batch."""
+"""Grid of perfect scaling: time is inversely proportional to devices at every batch."""
 POWER_GRID = Grid.of([0.0], np.arange(0.0, 0.6001, 0.01))
-"""speedup = devices^(1 - p) with one p for a workload: the usual curve through such points."""
+"""Grid of a power law: speedup = devices^(1 - p), with one p per workload."""
 
 
 @dataclass(frozen=True)
 class ModelPrediction:
-    """A prediction of log(devices × seconds per epoch)."""
+    """Prediction of log(devices × seconds per epoch)."""
 
     center: float
     spread: float
-    """Standard deviation of the center and of a result, before calibration."""
+    """Standard deviation of a predicted result before calibration, including the error of the
+    center.
+    """
 
     def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
-        """Return the time per epoch on a number of devices, with its interval of LEVEL."""
+        """Return the predicted time per epoch on a number of devices, with its interval.
+
+        The interval should contain the fraction LEVEL of results.
+        """
         half = INTERVAL_FACTOR * self.spread
         middle, low, high = (
             math.exp(self.center + shift) / devices for shift in (0.0, -half, half)
@@ -252,7 +262,7 @@ class ModelPrediction:
 
 
 class ScalingModel:
-    """Likelihoods of the pairs of a grid, given the families of a workload."""
+    """Likelihood of each pair of the grid, given the families of a workload."""
 
     def __init__(
         self,
@@ -264,7 +274,7 @@ class ScalingModel:
     ) -> None:
         """Compute the likelihood of each pair of the grid.
 
-        Without families all pairs are equally likely.
+        Without families, all pairs are equally likely.
         """
         self.grid, self.spread, self.drift, self.freedom = grid, spread, drift, freedom
         self.families = {family: self.log_likelihood(family) for family in families}
@@ -272,7 +282,7 @@ class ScalingModel:
 
     @property
     def constants(self) -> tuple[float, float]:
-        """The most likely (b_half, p)."""
+        """Return the most likely (b_half, p)."""
         best = self._total.argmax()
         return float(self.grid.b_half[best]), float(self.grid.exponent[best])
 
@@ -285,10 +295,10 @@ class ScalingModel:
         """Predict the time of `target` from observations of its family.
 
         Args:
-            observations: At least one observation of the family of `target`.
-            target: Devices and batch to predict. Its time is not used.
-            without: Families of the model to leave out. In a validation, the family of `target`.
-                `observations` are added.
+            observations: At least one observation from the family of `target`.
+            target: Devices and batch to predict. The time of `target` is not used.
+            without: Families that are removed from the model before the prediction. In a
+                validation, this is the family of `target`. `observations` are added to the model.
         """
         left_out = sum(self.families.get(family, 0.0) for family in without)
         scores = self._total - left_out + self.log_likelihood(observations)
@@ -303,7 +313,7 @@ class ScalingModel:
     def log_likelihood(self, family: Sequence[Observation]) -> Array:
         """Return the log likelihood of each pair, shape (pairs,).
 
-        It uses differences within a family, and is 0 for a single observation.
+        The likelihood uses differences within a family, so it is 0 for a single observation.
         """
         count, nu, variance = len(family) - 1, self.freedom, self.spread**2
         if count < 1:
@@ -320,7 +330,10 @@ class ScalingModel:
         return np.asarray(constant - (nu + count) / 2 * np.log1p(squares / (nu * variance)))
 
     def _residuals(self, observations: Sequence[Observation]) -> Array:
-        """Return log device-seconds minus the shape of the model, shape (pairs, observations)."""
+        """Return log(device-seconds) minus the model's shape.
+
+        The result has shape (pairs, observations).
+        """
         rows = [
             math.log(observed.device_seconds) - self.grid.shape(observed)
             for observed in observations
@@ -331,10 +344,8 @@ class ScalingModel:
 def _covariance(observations: Sequence[Observation], drift: float) -> Array:
     """Return the covariance of independent errors and the random walk.
 
-    It is in units of a result's variance.
-
-    The shape is (observations, observations). A constant is left out, because differences do not
-    depend on it.
+    The unit is the variance of a single result, and the shape is (observations, observations). A
+    constant term is omitted, because differences do not depend on it.
     """
     position = np.log2([observed.batch_per_device for observed in observations])
     return np.asarray(
@@ -345,9 +356,10 @@ def _covariance(observations: Sequence[Observation], drift: float) -> Array:
 def _kriging(
     observations: Sequence[Observation], target: Observation, drift: float
 ) -> tuple[Array, float]:
-    """Return the weights of observations (sum 1) for a target, and its variance.
+    """Return the weights of observations for a target, and the variance of the target.
 
-    The variance is in units of a result's. The method is ordinary kriging.
+    The weights sum to 1. The unit of the variance is the variance of a single result. The method is
+    ordinary kriging.
     """
     ratios = [observed.batch_per_device / target.batch_per_device for observed in observations]
     distance = np.abs(np.log2(ratios))

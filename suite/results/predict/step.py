@@ -1,8 +1,8 @@
-"""Time of a training step from its parts: t(n, b) = t0 + c·b + max(0, a(n) - overlap·backward).
+"""Step model: t(n, b) = t0 + c·b + max(0, a(n) - overlap·backward).
 
-`t0` is the fixed cost of a step (kernel launches, optimizer), `c` the time of a sample, `a(n)` the
-all-reduce of the gradients on a system, and `backward` the part of c·b that can overlap with the
-all-reduce.
+`t0` is the fixed cost of a step (kernel launches, optimizer). `c` is the time per sample. `a(n)` is
+the time of the gradient all-reduce on a system. `backward` is the part of c·b that can overlap with
+the all-reduce.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from suite.results.predict.systems import System, Traffic
 from workloads.api import GradientAllReduceInfo
 
 BACKWARD_SHARE = 2.0 / 3.0
-"""Share of c·b: the backward pass has twice the multiply-adds of the forward pass (gradients of
-inputs and of weights).
+"""Fraction of c·b in the backward pass, which has twice the multiply-adds of the forward pass
+(gradients of inputs and of weights).
 """
 DEFAULT_OVERLAP = 0.7
-"""Share of the backward pass that overlaps with the all-reduce.
+"""Fraction of the backward pass that overlaps with the all-reduce.
 
-It is assumed unless steps on several devices were measured.
+This default applies if no steps on several devices were measured.
 """
 _FLOAT32_BYTES = 4.0
 _PARAMETERS: Mapping[str, tuple[int, int]] = {
@@ -35,18 +35,18 @@ _PARAMETERS: Mapping[str, tuple[int, int]] = {
     "transformer": (210_804_736, 155),
     "ncf": (31_832_577, 12),
 }
-"""Trained parameters and tensors of the reference models as the suite builds them (a test counts
-them).
-"""
+"""Number of trained parameters and tensors in the suite's reference models (checked by a test)."""
 Steps = Sequence[tuple[int, float, float]]
-"""Devices, samples per device, and seconds of measured steps."""
+"""Measured steps as (devices, samples per device, seconds)."""
 
 
 def fit_step(points: Sequence[tuple[float, float]]) -> StepFit:
-    """Return t0 and c, neither below 0, from the (samples, seconds) of steps on one device.
+    """Return t0 and c of steps on one device, given as (samples, seconds).
+
+    Neither value is negative.
 
     Raises:
-        ValueError: The steps have a single batch size.
+        ValueError: All steps have the same batch size.
     """
     fit = fit_steps(points)
     if fit is None:
@@ -63,23 +63,26 @@ def fit_step(points: Sequence[tuple[float, float]]) -> StepFit:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Parts of a step on several devices, in seconds."""
+    """Components of a step on several devices, in seconds."""
 
     fixed: float
     samples: float
     traffic: Traffic
-    """The whole all-reduce."""
+    """Complete all-reduce, including the part that overlaps with the backward pass."""
     exposed: float
-    """The part of the all-reduce that does not overlap with the backward pass."""
+    """Seconds of the all-reduce that do not overlap with the backward pass."""
 
     @property
     def seconds(self) -> float:
-        """Length of the step."""
+        """Return the time of the step."""
         return self.fixed + self.samples + self.exposed
 
     @property
     def binds(self) -> str:
-        """Largest part: `samples`, `fixed cost`, or a part of the exposed all-reduce."""
+        """Return the largest component of the step.
+
+        The result is `samples`, `fixed cost`, or a component of the exposed all-reduce.
+        """
         share = self.exposed / self.traffic.seconds if self.traffic.seconds else 0.0
         parts = {
             "samples": self.samples,
@@ -100,7 +103,7 @@ def step_time(
     system: System,
     overlap: float,
 ) -> StepTime:
-    """Return the parts of a step.
+    """Return the components of a step.
 
     Args:
         cost: t0 and c.
@@ -108,7 +111,7 @@ def step_time(
         devices: Number of devices.
         gradients: Gradients that the all-reduce sums.
         system: Interconnects between the devices.
-        overlap: Share of the backward pass that overlaps with the all-reduce, from 0 to 1.
+        overlap: Fraction of the backward pass that overlaps with the all-reduce, from 0 to 1.
     """
     samples, traffic = cost.c * batch, system.all_reduce(devices, gradients)
     exposed = max(0.0, traffic.seconds - overlap * BACKWARD_SHARE * samples)
@@ -116,21 +119,22 @@ def step_time(
 
 
 class StepModel:
-    """Model of a step, fitted to measured steps."""
+    """Step model that is fitted to measured steps."""
 
     def __init__(
         self, steps: Steps, gradients: GradientAllReduceInfo, system: System, on_cpu: bool
     ) -> None:
-        """Fit t0 and c to the steps on one device, and the overlap to the steps on several devices.
+        """Fit t0 and c on one device, and the overlap on several devices.
 
         Args:
             steps: Measured steps.
             gradients: Gradients that the all-reduce sums.
             system: Interconnects between the devices.
-            on_cpu: The cores that compute also transfer the gradients, so nothing overlaps.
+            on_cpu: True if the cores that compute also transfer the gradients. The all-reduce then
+                does not overlap with the backward pass.
 
         Raises:
-            ValueError: The steps on one device have a single batch size.
+            ValueError: All steps on one device have the same batch size.
         """
         self.cost = fit_step(
             [(batch, seconds) for devices, batch, seconds in steps if devices == 1]
@@ -147,23 +151,23 @@ class StepModel:
 
             self.overlap = min((hundredths / 100 for hundredths in range(101)), key=squared_error)
         self.misfit = max(abs(math.log(ratio)) for ratio in self._ratios(steps, self.overlap))
-        """Largest |log(predicted / measured)| of the steps."""
+        """Largest |log(predicted / measured)| over the steps."""
 
     def _ratios(self, steps: Steps, overlap: float) -> list[float]:
-        """Return predicted over measured seconds of steps."""
+        """Return predicted divided by measured seconds for each step."""
         return [
             self._step(batch, devices, overlap=overlap).seconds / seconds
             for devices, batch, seconds in steps
         ]
 
     def seconds(self, devices: int, batch: float) -> tuple[tuple[float, float, float], str]:
-        """Return the length of a step with its bounds, and the largest part of the step."""
+        """Return the step time with its bounds, and the largest component of the step."""
         overlaps, factor = (self.overlap, 0.0 if self.on_cpu else 1.0, 0.0), math.exp(self.misfit)
         middle, low, high = (self._step(batch, devices, overlap=overlap) for overlap in overlaps)
         return (middle.seconds, low.seconds / factor, high.seconds * factor), middle.binds
 
     def text(self, unit: str) -> str:
-        """Return the constants and the meaning of the bounds.
+        """Return a text with the constants and the meaning of the bounds.
 
         Example: `t0 2 ms, c 0.01 ms per sample, 102.2 MB of gradients. …`.
         """
@@ -190,10 +194,11 @@ class StepModel:
 def gradients_of(results: Sequence[Result]) -> GradientAllReduceInfo:
     """Return the gradients that an all-reduce sums.
 
-    They are logged, or those of the reference model. Demos are not the reference model.
+    The gradients come from the log, or from the reference model. The model of a demo differs from
+    the reference model.
 
     Raises:
-        ValueError: Neither is known.
+        ValueError: The gradients are not logged, and there is no reference model.
     """
     for result in results:
         if result.gradients is not None:
@@ -205,7 +210,7 @@ def gradients_of(results: Sequence[Result]) -> GradientAllReduceInfo:
 
 
 def traffic_text(gradients: GradientAllReduceInfo) -> str:
-    """Return gradients as text: `102.2 MB of gradients in 161 tensors, 5 buckets`."""
+    """Format the size of gradients: `102.2 MB of gradients in 161 tensors, 5 buckets`."""
     parts = [f"{gradients.tensors} tensors"] if gradients.tensors else []
     parts += [f"{gradients.buckets} buckets"] if gradients.buckets > 1 else []
     suffix = f" in {', '.join(parts)}" if parts else ""

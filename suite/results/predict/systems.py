@@ -1,9 +1,9 @@
-"""Interconnects: bandwidth and latency inside and between nodes.
+"""Interconnects: bandwidth and latency within and between nodes.
 
-They give the time of an all-reduce or a parameter server.
+The bandwidth and latency determine the time of an all-reduce or a parameter server.
 
-`systems.yaml` and a user's file describe systems. `study=allreduce` measures links, which replace
-described links.
+`systems.yaml` and a user's file describe systems. `study=allreduce` measures links. Measured links
+replace described links.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Level of an interconnect.
+    """Level of an interconnect: between the devices of a node, or between nodes.
 
-    It has a bandwidth per port, the latency of a step of a ring, and a number of parallel ports.
+    An interconnect has a bandwidth per port, a latency per ring step, and a number of parallel
+    ports.
     """
 
     bytes_per_second: float
@@ -38,9 +39,9 @@ class Interconnect:
     ports: int = 1
 
     def ring(self, members: int, gradients: GradientAllReduceInfo) -> tuple[float, float]:
-        """Return the seconds of bandwidth and of latency of an all-reduce by a ring.
+        """Return the bandwidth time and the latency time of a ring all-reduce in seconds.
 
-        Each bucket has the latency.
+        The latency time is added for each bucket.
         """
         hops, bandwidth = 2 * (members - 1), self.bytes_per_second * self.ports
         return (
@@ -50,9 +51,10 @@ class Interconnect:
 
 
 class Traffic(NamedTuple):
-    """Parts of an all-reduce in seconds.
+    """Components of an all-reduce in seconds.
 
-    The parts are bandwidth inside and between nodes, latency, and cost per tensor.
+    The components are the bandwidth time within and between nodes, the latency, and the cost per
+    tensor.
     """
 
     inside: float = 0.0
@@ -62,32 +64,34 @@ class Traffic(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Length of the all-reduce."""
+        """Return the time of the all-reduce."""
         return sum(self)
 
 
 @dataclass(frozen=True)
 class System:
-    """Nodes of equal devices."""
+    """Nodes with identical devices."""
 
     name: str
     title: str
     devices_per_node: int
     inside: Interconnect
     between: Interconnect | None
-    """None: a single node."""
+    """Interconnect between nodes. None for a single node."""
     seconds_per_tensor: float = 0.0
-    """Cost of a gradient tensor besides its bytes; 0 if small tensors are sent together."""
+    """Cost of a gradient tensor in addition to its bytes. The cost is 0 if small tensors are sent
+    together.
+    """
     host: Interconnect | None = None
-    """A parameter server on the host, which receives all gradients instead of rings."""
+    """Parameter server on the host that receives all gradients. None if rings are used instead."""
 
     def all_reduce(self, devices: int, gradients: GradientAllReduceInfo) -> Traffic:
         """Return the time to sum gradients over `devices`.
 
-        The sum uses rings, or the host if it has a parameter server.
+        The sum uses rings, or the host if the system has a parameter server.
 
-        Over several nodes: reduce-scatter in the node, a ring over the nodes for each port,
-        all-gather in the node.
+        Over several nodes, the rings perform a reduce-scatter within each node, a ring over the
+        nodes for each port, and an all-gather within each node.
 
         Raises:
             ValueError: The system has a single node with fewer devices.
@@ -111,10 +115,12 @@ class System:
 
 
 def find_system(name: str) -> System:
-    """Return a system by its name, or from a file like `systems.yaml` with a single entry.
+    """Return a system by name, or from a file in the format of `systems.yaml`.
+
+    The file must contain a single entry.
 
     Raises:
-        ValueError: There is no such system or file, or the file has several systems.
+        ValueError: The system or file does not exist, or the file has several systems.
     """
     if name in systems():
         return systems()[name]
@@ -136,10 +142,10 @@ def find_system(name: str) -> System:
 
 @functools.cache
 def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
-    """Return the systems of a file; by default, the systems that the suite ships.
+    """Return the systems in a file. The default is the file that the suite ships.
 
     Raises:
-        ValueError: The file is not a description of systems.
+        ValueError: The file is not a valid description of systems.
         OSError: The file cannot be read.
     """
     content = read_yaml(path)
@@ -191,10 +197,10 @@ def _numbers(
     """Return the numbers of an entry.
 
     Args:
-        name: Name of the entry in messages.
+        name: Name of the entry for messages.
         entry: Content of the file.
-        allowed: Key to the default (None: required) and the least value.
-        text_keys: Further keys of the entry.
+        allowed: Default (None if the key is required) and minimum of each key.
+        text_keys: Further keys of the entry, which have strings.
 
     Raises:
         ValueError: A key is unknown or missing, or a value is out of range.
@@ -224,23 +230,23 @@ def _numbers(
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """Latency and bandwidth between devices of one kind, in one framework."""
+    """Measured latency and bandwidth between devices of the same model, in one framework."""
 
     location: tuple[str, ...]
-    """Framework, system, and kind of device."""
+    """Framework, system, and device model."""
     transport: str
     """`transport` of the runs: `auto`, `no_p2p`, `network`."""
     several_machines: bool
     on_cpu: bool
-    """The cores that compute also transfer the gradients, so nothing overlaps with the backward
-    pass.
+    """True if the cores that compute also transfer the gradients. The all-reduce then does not
+    overlap with the backward pass.
     """
     devices: tuple[int, ...]
     fit: LinkFit
 
     @property
     def text(self) -> str:
-        """`all-reduces measured on 2 devices: α 41 µs, B 1.9 GB/s`."""
+        """Return a summary such as `all-reduces measured on 2 devices: α 41 µs, B 1.9 GB/s`."""
         figures = (
             f"α {self.fit.alpha_seconds * 1e6:.3g} µs, B {self.fit.bytes_per_second / _GB:.3g} GB/s"
         )
@@ -252,10 +258,9 @@ def _location(result: Result) -> tuple[str, ...]:
 
 
 def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
-    """Return the measured links.
+    """Return the links that can be fitted to the measured all-reduces in fp32.
 
-    A link exists for each framework, system, kind of device, and transport with all-reduces in
-    fp32.
+    The list has one link per combination of framework, system, device model, and transport.
     """
     measured = [
         result
@@ -276,9 +281,9 @@ def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
 
 
 def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
-    """Return the link between the devices of a result.
+    """Return the link between the devices of a result, or None.
 
-    A link within a machine comes first, then the default transport.
+    Links within a machine have priority, followed by links with the default transport.
     """
     same_location = [link for link in links if link.location == _location(result)]
     return min(
@@ -291,10 +296,11 @@ def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | Non
 def with_link(system: System | None, link: MeasuredLink) -> System:
     """Return a system with the measured link.
 
-    It replaces the link between nodes if several machines were measured, else the link inside
-    nodes.
+    The measured link replaces the interconnect between nodes if several machines were measured.
+    Otherwise the measured link replaces the interconnect within nodes.
 
-    Without a system, all devices are on this link. It was not measured on more than `link.devices`.
+    Without a system, all devices are assumed to share this link, which was measured on at most
+    `link.devices`.
     """
     measured = Interconnect(link.fit.bytes_per_second, link.fit.alpha_seconds)
     if system is None:

@@ -1,9 +1,9 @@
-"""Validation of the scaling model on published results that it was not fitted to.
+"""Validates the scaling model on held-out published results.
 
-Example: `suite scaling --validate`.
+Command: `suite scaling --validate`.
 
-The prediction of a result never uses its time. Perfect scaling and a power law predict the same
-results in the same way.
+The prediction of a result never uses the time of this result. Perfect scaling and a power law
+predict the same results for comparison.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ RULES: Mapping[str, Grid] = {
     "power of devices": scaling_model.POWER_GRID,
     "perfect scaling": scaling_model.LINEAR_GRID,
 }
-"""Rules that predict the same results. The scaling model is the first."""
+"""Rules that predict the same results, for comparison. The first rule is the scaling model."""
 FAMILY, SMALLEST, NEW_MACHINE = "others", "smallest", "new machine"
-"""Values of the column `predicted_from`.
+"""Values of the column `predicted_from`, which names the observations behind a prediction.
 
-- FAMILY: the remaining results of the family.
+- FAMILY: all other results of the family.
 - SMALLEST: the result of the family on the fewest devices. The constants were fitted without the
   family.
-- NEW_MACHINE: the same. The constants were fitted without all families of this accelerator or this
-  submitter.
+- NEW_MACHINE: the result of the family on the fewest devices. The constants were fitted without all
+  families of the same accelerator or the same submitter.
 """
 
 
 class Protocol(NamedTuple):
-    """The held-out results that an error is computed over."""
+    """Selection of held-out results over which an error is computed."""
 
     predicted_from: str
     least_times_devices: float
-    """Least ratio of devices to the fewest devices of the family."""
+    """Minimum ratio of devices to the family's smallest device count."""
     below_times_devices: float
 
 
@@ -62,7 +62,7 @@ _LIMITS = {
     "smallest row": (0.06, 0.22),
     "smallest row, 8 × or more": (0.09, np.nan),
 }
-"""Limits of the median error and of the 90th percentile of the scaling model."""
+"""Limits for the median error and the 90th percentile error of the scaling model."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ class Validation:
 
     families: Sequence[Family]
     left_out: Mapping[str, int]
-    """Reason to the number of published results that are left out."""
+    """Number of omitted published results by reason."""
     held: pd.DataFrame
     """Table of `held_out` over all rounds."""
     later: pd.DataFrame
-    """Table of `held_out` over rounds after CONSTANTS_UP_TO, with b_half and p fitted to the rounds
-    up to it.
+    """Table of `held_out` over rounds after CONSTANTS_UP_TO. Only the rounds up to CONSTANTS_UP_TO
+    were used to fit b_half and p.
     """
 
     @property
     def bars(self) -> pd.DataFrame:
-        """Limits of errors and intervals, and whether they are met.
+        """Return the limits of errors and intervals, and whether the results are within them.
 
-        The last limits compare with the simpler rules.
+        The last rows compare the scaling model with the simpler rules.
         """
         import pandas as pd
 
@@ -110,9 +110,9 @@ class Validation:
         return table.assign(met=table["reached"].between(table["at_least"], table["at_most"]))
 
     def _worst_ratio(self, rule: str) -> float:
-        """Return the largest ratio of the model's median error to a rule's.
+        """Return the largest ratio of the model's median error to the error of a rule.
 
-        The maximum is over workloads and main protocols.
+        The maximum is taken over workloads and main protocols.
         """
         ratios = [
             (_median_errors(self.held, name) / _median_errors(self.held, name, rule)).max()
@@ -122,16 +122,16 @@ class Validation:
 
     @property
     def factor(self) -> float:
-        """Half width of an interval, in spreads.
+        """Return the half width of an interval in units of `ModelPrediction.spread`.
 
-        The interval contains LEVEL of the results of the main protocols.
+        The interval contains the fraction LEVEL of the results of the main protocols.
         """
         return float(_calibration_rows(self.held)["width"].quantile(scaling_model.LEVEL))
 
     def coverage(self, protocol: str) -> float:
-        """Return the share of results inside an interval.
+        """Return the fraction of results inside an interval.
 
-        The width of the interval was calibrated on all remaining families.
+        For each family, the width of the interval was calibrated on all other families.
         """
         rows, calibration = select(self.held, protocol), _calibration_rows(self.held)
         inside = [
@@ -149,7 +149,7 @@ def _calibration_rows(held: pd.DataFrame) -> pd.DataFrame:
 
 
 def select(held: pd.DataFrame, protocol: str, rule: str = MODEL) -> pd.DataFrame:
-    """Return the rows of a rule that belong to a protocol."""
+    """Return the rows of a rule that a protocol selects."""
     source, least, below = PROTOCOLS[protocol]
     in_range = held["times_devices"].between(least, below, inclusive="left")
     return held[(held["rule"] == rule) & (held["predicted_from"] == source) & in_range]
@@ -162,9 +162,10 @@ def _median_errors(held: pd.DataFrame, protocol: str, rule: str = MODEL) -> pd.S
 
 
 def errors(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the absolute errors of held-out results, and the mean of the signed errors.
+    """Return statistics of the errors of held-out results, as fractions.
 
-    All errors are fractions.
+    The statistics are the median and the 90th percentile of the absolute errors, and the mean
+    signed error.
     """
     absolute = rows["error"].abs()
     return {
@@ -176,7 +177,10 @@ def errors(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def validate() -> Validation:
-    """Predict each published result without its time. Takes about a second of a core."""
+    """Predict each published result without using its time.
+
+    The validation takes about one second on one core.
+    """
     families, left_out = scaling_model.published_families()
     later = [family for family in families if family[0].round not in scaling_model.CONSTANTS_UP_TO]
     earlier = [family for family in families if family not in later]
@@ -184,11 +188,11 @@ def validate() -> Validation:
 
 
 def held_out(families: Iterable[Family], fitted: Iterable[Family]) -> pd.DataFrame:
-    """Return a row for each rule, each result of `families`, and each `predicted_from`.
+    """Return a row for each rule, result of `families`, and value of `predicted_from`.
 
     Args:
         families: Families to predict.
-        fitted: Families that the constants are fitted to.
+        fitted: Families to which the constants are fitted.
     """
     rows: list[dict[str, Any]] = []
     for rule, grid in RULES.items():

@@ -1,4 +1,4 @@
-"""A view as Markdown, CSV, JSON, or Parquet."""
+"""Renders a view as Markdown, CSV, JSON, or Parquet."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from suite.results.views.section import NOT_VERIFIED, Section, View
 
 FORMATS = ("markdown", "csv", "json", "parquet")
 _MAX_TEXT = 4_000
-"""Characters of a sentence or a command."""
+"""Maximum number of characters of a sentence or a command."""
 
 
 def document(view: View, form: str = "markdown") -> str | bytes:
-    """Return a view in one of FORMATS. Parquet is bytes, all further formats are text."""
+    """Return a view in one of FORMATS. Parquet is bytes, and all other formats are text."""
     if form == "markdown":
         return markdown(view)
     data = shareable(view.data.to_frame())
@@ -34,7 +34,7 @@ def document(view: View, form: str = "markdown") -> str | bytes:
 
 
 def markdown(view: View) -> str:
-    """Return a view as Markdown that reads well in a terminal."""
+    """Return a view as Markdown that is readable in a terminal."""
     parts = [f"# {_line(view.title)}", *map(_line, view.above)]
     parts += [section_markdown(section) for section in view.sections]
     return wrap_document("\n\n".join(part for part in parts if part)) + "\n"
@@ -43,7 +43,7 @@ def markdown(view: View) -> str:
 def section_markdown(section: Section) -> str:
     """Return a section as Markdown.
 
-    It has a heading, paragraphs, labeled lines, a table, footnotes, commands, and bullets.
+    The section has a heading, paragraphs, labeled lines, a table, footnotes, commands, and bullets.
     """
     parts = []
     if section.title:
@@ -64,6 +64,6 @@ def section_markdown(section: Section) -> str:
 def _line(text: str) -> str:
     """Return a sentence as a single escaped line without control characters.
 
-    It may contain text from logs.
+    The sentence may contain text from untrusted logs.
     """
     return markdown_escape(clean(text, _MAX_TEXT))

@@ -1,6 +1,6 @@
-"""Markdown tables for a terminal.
+"""Formats Markdown tables for a terminal.
 
-The columns are padded, and a line has at most 120 characters. No text is lost.
+The columns are padded, and a line has at most 120 characters. Long texts are moved below the table.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ EMPTY = "–"
 WIDTH = 120
 """Maximum number of characters of a line."""
 _CELL_LIMITS = (28, 20, 14)
-"""If a table is too wide, cells longer than these limits are cut, and their texts follow the table.
+"""Maximum cell lengths for a table that is too wide. Longer cells are cut, and their full texts
+follow the table.
 
-The smaller limits apply only if the key columns leave no room.
+The smaller limits apply only if the key columns leave no space for other columns.
 """
 _BLOCK_START = re.compile(r"^( *)(#{1,6} |>|[-+*] |[-=]+$)")
-"""Text that would start a heading, a quotation, or a list if a wrapped line began with it."""
+"""Text that would start a heading, a quotation, or a list at the beginning of a wrapped line."""
 _CUT_ESCAPE = re.compile(r"(\\|&[a-z]{0,3})$")
 Cells = Sequence[Sequence[str]]
 
@@ -29,15 +30,15 @@ def markdown_table(
 ) -> str:
     """Return a Markdown table with padded columns.
 
-    A table that is wider than WIDTH has its long texts cut. Each cut text has a number, and the
-    whole texts follow the table. If that is not enough, the columns continue in further tables,
-    which repeat the key columns and leave out empty rows.
+    If a table is wider than WIDTH, its long texts are cut. Each cut text has a number, and the full
+    texts follow the table. If the table is still too wide, the columns continue in further tables.
+    The further tables repeat the key columns and omit empty rows.
 
     Args:
         header: Escaped headings.
         body: Escaped cells of each row.
-        right_aligned: Columns that are aligned to the right.
-        keys: Number of first columns that name a row.
+        right_aligned: For each column, True for right alignment.
+        keys: Number of leading columns that identify a row.
     """
     keys = min(keys, len(header))
     cells, notes = _fitting_cells(header, body, right_aligned, keys)
@@ -80,7 +81,7 @@ def _wrap_line(line: str) -> list[str]:
 
 
 def _widths(header: Sequence[str], body: Cells) -> list[int]:
-    """Return the width of each column in characters; Markdown needs at least three."""
+    """Return the width of each column in characters, which is at least three."""
     return [max(3, *map(len, column)) for column in zip(header, *body, strict=True)]
 
 
@@ -91,10 +92,10 @@ def _total_width(widths: Sequence[int]) -> int:
 def _fitting_cells(
     header: Sequence[str], body: Cells, right_aligned: Sequence[bool], keys: int
 ) -> tuple[Cells, list[str]]:
-    """Return the cells, and the whole texts of cut cells.
+    """Return the cells, and the full texts of cut cells.
 
-    Cells are cut only if that avoids a second table, or if the key columns leave no room for some
-    column.
+    Cells are cut only if this avoids a second table, or if the key columns leave no space for
+    another column.
     """
     candidates = [_cut_cells(header, body, right_aligned, limit) for limit in _CELL_LIMITS]
     if _total_width(_widths(header, candidates[0][0])) <= WIDTH:
@@ -111,9 +112,9 @@ def _fitting_cells(
 def _cut_cells(
     header: Sequence[str], body: Cells, right_aligned: Sequence[bool], limit: int
 ) -> tuple[Cells, list[str]]:
-    """Return the cells, cut to `limit` characters, and the whole texts.
+    """Return the cells, cut to `limit` characters, and the full texts.
 
-    As many columns as necessary are cut, the widest first.
+    The widest columns are cut first, and only as many columns as necessary.
     """
     cells = [list(row) for row in body]
     whole_texts: list[str] = []
@@ -138,7 +139,10 @@ def _cut_cells(
 
 
 def _columns_of_parts(widths: Sequence[int], keys: int) -> list[list[int]]:
-    """Return the columns of each table: the keys, and as many further columns as fit."""
+    """Return the columns of each table.
+
+    Each table has the key columns and as many further columns as fit.
+    """
     parts = [[*range(keys)]]
     for column in range(keys, len(widths)):
         has_columns = len(parts[-1]) > keys

@@ -1,4 +1,4 @@
-"""The table of a view as text: headings, numbers with units, footnotes."""
+"""Converts the table of a view to text: headings, numbers with units, and footnotes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from suite.results.text import (
 )
 
 NOTES = "notes"
-"""Column whose texts become footnotes."""
+"""Name of the column whose texts become footnotes."""
 _MAX_CELL = 400
-"""Characters of a cell."""
+"""Maximum number of characters of a cell."""
 _UNITS_OF_MATRICES = ("seconds", "samples_per_second", "speedup", "cost")
 _TWO_DECIMALS = "{:.2f}".format
 _THREE_DECIMALS = "{:.3f}".format
@@ -33,15 +33,15 @@ _THREE_DECIMALS = "{:.3f}".format
 
 @dataclass(frozen=True)
 class _Format:
-    """How a column looks whose whole name matches a pattern."""
+    """Format of the columns whose full name matches a pattern."""
 
     pattern: str
     heading: str = ""
-    """Heading of the column. Empty: the heading is made from the name."""
+    """Heading of the column. If empty, the heading is derived from the name."""
     to_text: Callable[[Any], str] | None = None
-    """Converts a number to text.
+    """Function that converts a number to text.
 
-    None: the next format that matches the name decides, or three significant digits.
+    If None, the next format that matches the name is used, or else three significant digits.
     """
 
 
@@ -85,14 +85,14 @@ _FORMATS = (
     _Format(".*signed_error", to_text=lambda share: f"{100 * share:+.1f} %"),
     _Format(".*_error", to_text=lambda share: f"{100 * share:.1f} %"),
 )
-"""Formats by the names of columns, the most specific first.
+"""Formats by column name, the most specific first.
 
-A column whose name ends in a unit needs no format.
+A column whose name ends with a unit needs no format.
 """
 
 
 def cell_text(name: str, value: Any) -> str:
-    """Return a value of a column as text: with its unit, or a dash for an unknown value."""
+    """Return a value of a column as text with its unit, or a dash for None."""
     if value is None or value == "" or value == ():
         return EMPTY
     if isinstance(value, bool):
@@ -116,14 +116,17 @@ def _number_format(name: str) -> Callable[[Any], str] | None:
 
 
 def _quantity(name: str) -> str:
-    """Return the quantity of a column: of `8 devices, seconds`, a column of a matrix, `seconds`."""
+    """Return the quantity of a column.
+
+    The quantity of the matrix column `8 devices, seconds` is `seconds`, for example.
+    """
     return name.rpartition(", ")[2]
 
 
 def heading_text(name: str) -> str:
     """Return the heading of a column.
 
-    For `8 devices, seconds`, a column of a matrix, it is the text before the unit.
+    The heading of the matrix column `8 devices, seconds` is the text before the unit.
     """
     group, _, unit = name.rpartition(", ")
     if group and unit in _UNITS_OF_MATRICES:
@@ -136,7 +139,7 @@ def heading_text(name: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as plain text. Its texts are not yet escaped for Markdown or HTML."""
+    """Table as plain text that is not yet escaped for Markdown or HTML."""
 
     header: tuple[str, ...]
     body: tuple[tuple[str, ...], ...]
@@ -144,15 +147,13 @@ class Table:
     """True for columns of numbers."""
     footnotes: tuple[str, ...] = ()
     numbers: tuple[tuple[float | None, ...], ...] = ()
-    """The values by which columns of numbers are sorted, for each row."""
+    """Values by which numeric columns are sorted, for each row."""
     marks: tuple[int | None, ...] = ()
-    """Index of the footnote of each row."""
+    """Index of each row's footnote."""
 
 
 _SAME_UNIT_SPAN = 100
-"""Numbers of a column that span less than this factor have the same unit and the same number of
-decimals.
-"""
+"""Maximum ratio of the numbers in a column that have the same unit and number of decimals."""
 
 
 def text_table(table: DataTable, keys: int = 1, same_units: bool = False) -> Table:
@@ -160,9 +161,10 @@ def text_table(table: DataTable, keys: int = 1, same_units: bool = False) -> Tab
 
     Args:
         table: The table.
-        keys: Number of first columns that name a row. The mark of a footnote is in the last of them
-            that is not empty.
-        same_units: Give the numbers of a column the same unit and the same number of decimals.
+        keys: Number of leading columns that identify a row. The mark of a footnote is in the last
+            non-empty key column.
+        same_units: True to format the numbers of a column with the same unit and number of
+            decimals.
     """
     table = _with_ranges(table, same_units)
     names = [name for name in table.columns if name != NOTES]
@@ -209,7 +211,7 @@ def _is_column_of_numbers(values: Sequence[Any]) -> bool:
 def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[str]:
     """Return the cells of a column.
 
-    With `same_units`, numbers of similar size have one unit and the fewest decimals.
+    With `same_units`, numbers of similar size have the same unit and as few decimals as possible.
     """
     texts = [cell_text(name, value) for value in values]
     numbers = [value for value in values if isinstance(value, float) and value > 0]
@@ -232,9 +234,9 @@ def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[st
 
 
 def _with_ranges(table: DataTable, same_units: bool) -> DataTable:
-    """Return the table with one column for the fastest and the slowest run.
+    """Return the table with the times of the fastest and slowest run in one column.
 
-    The ranges are in the unit of the times.
+    The ranges have the same unit as the times.
     """
     if "seconds_minimum" not in table or "seconds_maximum" not in table:
         return table

@@ -1,4 +1,4 @@
-"""Content of the commands: tables with raw numbers, and sentences.
+"""Content of the commands' output: tables with raw numbers, and sentences.
 
-suite.results.render formats them.
+suite.results.render formats the content.
 """

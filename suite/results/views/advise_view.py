@@ -1,11 +1,11 @@
 """`suite advise`: advice on the number of devices of a job.
 
-It uses measured and predicted times to target.
+The advice uses measured and predicted times to target.
 
-Each figure is labeled as measured, or as predicted with bounds by the scaling model that
-`suite scaling` uses. Advice is based on measured runs only, and is given only if they decide the
-question. Jobs on different devices of a machine are assumed not to slow each other down. The output
-states this assumption.
+Each value is labeled as measured or predicted. Predictions have bounds and come from the scaling
+model of `suite scaling`. Advice is based on measured runs only, and is given only if the measured
+runs are sufficient. The command assumes that jobs on different devices of a machine do not slow
+each other down. The output states this assumption.
 """
 
 from __future__ import annotations
@@ -57,19 +57,20 @@ ASSUMPTION = (
     "(they share memory, storage, power and cooling)."
 )
 MINIMUM_EVALUATIONS = 4
-"""Threshold of this suite.
+"""Minimum number of evaluations per run for advice. The threshold was chosen for this suite.
 
-The accuracy of a time to target is an evaluation interval, a quarter of a run with four.
+A time to target is accurate to one evaluation interval, which is a quarter of a run with four
+evaluations.
 """
 LARGEST_PREDICTED_SHRINKAGE = 8
-"""Predictions for a deadline go down to an eighth of the fewest measured devices."""
+"""Maximum factor below the smallest measured device count for which a deadline is predicted."""
 WORTH_SPREADING = 0.5
-"""Threshold of this suite: if an added device adds less than half of a first device, a job belongs
-on the fewest devices.
+"""Minimum contribution of an added device, relative to the first device. Below this value, the
+advice is to use the fewest devices. The threshold was chosen for this suite.
 """
 ROUNDING_TOLERANCE = 1.0 + 1e-6
-"""Relative tolerance of deadlines: a published `1.0` minutes times sixty may be slightly above 60
-s.
+"""Relative tolerance of deadlines. For example, a published time of `1.0` minutes may be slightly
+above 60 s.
 """
 _COUNTS = (
     "no",
@@ -92,21 +93,21 @@ _SHOWN = (
     "energy_joules_per_job", "cost_per_job", "runs_successful", "runs_failed",
 )  # fmt: skip
 PREDICTED = "predicted"
-"""`kind` of a predicted choice. Measured choices have `MEASURED`."""
+"""`kind` of a predicted choice. Measured choices have the kind `MEASURED`."""
 _LEAST = (
     ("The fastest single job takes", "train_seconds", time_text, ""),
     ("The fewest device-hours are", "device_hours_per_job", rate_text, " per job"),
     ("The least energy of the GPUs is", "energy_joules_per_job", energy_text, " per job"),
     ("The lowest cost is", "cost_per_job", cost_text, " per job"),
 )
-"""Beginning of a sentence, the column with the figure, its format, and its unit."""
+"""Beginning of a sentence, the column with the value, its format, and its unit."""
 SIDE_BY_SIDE = "side by side: assumed not to slow each other down"
-"""`note` of a choice with several jobs at once."""
+"""`note` of a choice with several concurrent jobs."""
 
 
 @dataclass(kw_only=True)
 class Choice:
-    """A device count for a job, measured or predicted, on a machine.
+    """Measured or predicted device count for a job on a machine.
 
     The fields are columns of files, in this order.
     """
@@ -142,7 +143,7 @@ class Choice:
     note: str = column("Assumption of the row", unknown="")
 
     def columns(self) -> dict[str, Any]:
-        """Return the values by column."""
+        """Return the values by column name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
@@ -152,7 +153,7 @@ Choices = Sequence[Choice]
 def parse_deadline(text: str) -> float:
     """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`.
 
-    Raises ValueError for invalid text.
+    The function raises ValueError for invalid text.
     """
     match = re.fullmatch(
         "".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text
@@ -175,16 +176,17 @@ def advise(
     deadline: float | None = None,
     prices: Prices | None = None,
 ) -> View:
-    """Advise on each series of results with a time to target.
+    """Return advice for each series of results with a time to target.
 
     Args:
         results: Measured or published results.
-        devices: Devices of the machine; None: the most measured of each series.
-        deadline: Seconds that one job may take.
-        prices: Price of a device for an hour.
+        devices: Number of devices of the machine. The default is the largest measured device count
+            of each series.
+        deadline: Maximum time of a job in seconds.
+        prices: Price per device-hour.
 
     Raises:
-        ValueError: No result has a time to target, or none on so few devices.
+        ValueError: No result has a time to target, or all results need more devices.
     """
     measured_series = all_series(_timed(results))
     fitting = [
@@ -246,7 +248,7 @@ def advise(
 
 
 class Advice:
-    """Choices of a series on a machine, and the conclusions that the measured runs support."""
+    """Choices of a series on a machine, and the conclusions from the measured runs."""
 
     def __init__(
         self,
@@ -259,7 +261,7 @@ class Advice:
         why_none_predicted: str,
         deadline: float | None,
     ) -> None:
-        """Draw the conclusions.
+        """Derive the conclusions from the choices.
 
         Args:
             name: Name of the series.
@@ -267,9 +269,9 @@ class Advice:
             best: The fastest result on each device count that fits the machine.
             measured: Choices from measured results.
             predicted: Choices from predictions.
-            counts_to_predict: Device counts for which predictions were tried.
-            why_none_predicted: Reason if there are no predictions.
-            deadline: Seconds that a job may take.
+            counts_to_predict: Device counts for which a prediction was attempted.
+            why_none_predicted: Reason for missing predictions.
+            deadline: Maximum time of a job in seconds.
         """
         self.name, self.series, self.best = name, series, best
         self.measured, self.predicted = measured, predicted
@@ -286,19 +288,20 @@ class Advice:
 
 
 def _groups(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Return each result's group that `suite scaling` would predict from.
+    """Return, by the key of a result, the group from which `suite scaling` would predict.
 
-    The result is empty if it could not from any.
+    The mapping is empty if no result can be used for a prediction.
     """
-    with contextlib.suppress(ValueError):  # no result has both a batch and a time
+    # The error means that no result has both a batch and a time.
+    with contextlib.suppress(ValueError):
         return {row.key: group for group in comparable_groups(results) for row in group}
     return {}
 
 
 def _counts_to_predict(series: Series[Result], machine: int, deadline: float | None) -> list[int]:
-    """Return the device counts of the machine that were not measured.
+    """Return the device counts to predict that were not measured.
 
-    They are all devices, and with a deadline the powers of two.
+    The device counts are the whole machine and, with a deadline, the powers of two.
     """
     measured = {row.devices for row in series}
     counts = {machine}
@@ -316,7 +319,7 @@ def _timed(results: Sequence[Result]) -> list[Result]:
     """Return the results with a time to target and a number of devices.
 
     Raises:
-        ValueError: There is no such result.
+        ValueError: No result has both values.
     """
     reached = [result for result in results if result.seconds]
     if not reached:
@@ -343,7 +346,7 @@ def _measured_choices(
 def _predicted_choices(
     rows: Sequence[PredictionRow], like: Result, machine: int, deadline: float | None
 ) -> list[Choice]:
-    """Return choices from rows of `predict_times`.
+    """Convert rows of `predict_times` to choices.
 
     `like` is a measured result of the same series.
     """
@@ -362,13 +365,13 @@ def _predicted_choices(
 
 
 def _flag(choices: list[Choice], deadline: float | None) -> None:
-    """Mark the best choices, in place. All choices are measured, or all are predicted."""
+    """Mark the best choices in place. All choices must be measured, or all predicted."""
     if not choices:
         return
     fastest = _least(choices, "train_seconds")
     queue = max(
         choices, key=lambda choice: (choice.jobs_per_hour, choice.devices)
-    )  # if equal, each result is sooner
+    )  # If the throughput is equal, more devices finish each job sooner.
     fewest_hours = _least(choices, "device_hours_per_job")
     for choice in choices:
         choice.fastest_single_job = choice is fastest
@@ -390,13 +393,16 @@ def _meets(choice: Choice, deadline: float) -> bool:
 
 
 def _surely_meets(choice: Choice, deadline: float) -> bool:
-    """Check whether a choice meets the deadline at its upper bound too."""
+    """Check whether the upper bound of a choice's time also meets the deadline."""
     high = choice.train_seconds_high
     return bool((choice.train_seconds if high is None else high) <= deadline * ROUNDING_TOLERANCE)
 
 
 def _placed_choice(like: Result, machine: int, devices: int, kind: str, seconds: float) -> Choice:
-    """Return the choice for a device count and a time. `like` is a result of the same series."""
+    """Return the choice for a device count and a time.
+
+    `like` is a result of the same series.
+    """
     jobs_at_once = machine // devices
     return Choice(
         workload=like.workload,
@@ -428,9 +434,9 @@ def _measured_choice(result: Result, machine: int, prices: Prices | None) -> Cho
 
 
 def _least(choices: Choices, name: str) -> Choice | None:
-    """Return the choice with the least value of a column, the faster of equal choices.
+    """Return the choice with the smallest value of a column.
 
-    Returns None if the column is empty.
+    The faster choice wins if values are equal. The function returns None if the column is empty.
     """
     with_value = [choice for choice in choices if getattr(choice, name) is not None]
     return min(
@@ -439,9 +445,9 @@ def _least(choices: Choices, name: str) -> Choice | None:
 
 
 def placement(choices: Choices, pair: Ratio | None) -> str:
-    """Return the placement of a queue's jobs (docs/how-to/predict_time_and_cost.md).
+    """Return the advised placement of queued jobs (docs/how-to/predict_time_and_cost.md).
 
-    Examples: `spread`, `sooner`, `fewest`, `between`, or `unknown`.
+    The placements are `spread`, `sooner`, `fewest`, `between`, and `unknown`.
     """
     if pair is None or pair.total is None:
         return "unknown"
@@ -456,7 +462,7 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
 def _missing_evidence(
     best: Sequence[Result], choices: Choices, pair: Ratio | None
 ) -> Iterator[str]:
-    """Yield the evidence that is missing to decide the devices of each job."""
+    """Yield the evidence that is missing to advise on the number of devices."""
     if pair is None or pair.total is None:
         yield "a second device count"
         return
@@ -481,9 +487,9 @@ def _missing_evidence(
 
 
 def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
-    """Check whether the placement is the same over the intervals of the speedups.
+    """Check whether the placement is the same for all values in the speedup intervals.
 
-    Only speedups that it depends on count.
+    Only speedups that influence the placement are checked.
     """
     belongs = placement(choices, pair)
     by_devices = {row.device_count: row for row in best}
@@ -509,9 +515,9 @@ def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
 
 
 def _share_of_added_device(choices: Choices, speedup: float) -> float:
-    """Return the gain of each added device.
+    """Return the contribution of each added device.
 
-    It is a share of the contribution of each of the fewest devices.
+    The contribution is relative to that of each device in the smallest device count.
     """
     return float((speedup - 1.0) / (choices[-1].devices / choices[0].devices - 1.0))
 
@@ -550,7 +556,7 @@ def _section(advice: Advice) -> Section:
 
 
 def _time_range(choice: Choice) -> str:
-    """Return the bounds of a predicted time as text; empty if it was measured."""
+    """Return the bounds of a predicted time as text, or an empty string if measured."""
     low, high = choice.train_seconds_low, choice.train_seconds_high
     return "" if low is None or high is None else range_text(low, high, choice.train_seconds)
 
@@ -593,7 +599,7 @@ def _flagged(choices: Choices, flag: str) -> Choice:
 
 
 def _queue(choice: Choice) -> str:
-    """Return the jobs of a queue as text.
+    """Return the concurrency of queued jobs as text.
 
     Examples: `eight 1-device jobs side by side`, `8-device jobs in sequence`.
     """
@@ -607,7 +613,8 @@ def _queue(choice: Choice) -> str:
 def _answers(advice: Advice) -> Iterator[str]:
     """Yield a sentence for each question.
 
-    The questions are the fastest job, the most jobs, the fewest device-hours, and the deadline.
+    The questions are the fastest job, the most jobs per hour, the fewest device-hours, and the
+    deadline.
     """
     choices, pair = advice.measured, advice.pair
     queue = _flagged(choices, "most_jobs_per_hour")
@@ -640,9 +647,9 @@ def _least_sentence(
     text: Callable[[float], str],
     unit: str,
 ) -> str:
-    """Return the sentence with the least measured value of a column.
+    """Return a sentence with the smallest measured value of a column.
 
-    It also has the predicted value if this is less.
+    The sentence includes the predicted value if the predicted value is smaller.
     """
     missing = [choice.devices for choice in advice.measured if getattr(choice, name) is None]
     value = getattr(least, name)
@@ -661,15 +668,15 @@ def _least_sentence(
 
 
 def _bounds(choice: Choice, name: str, text: Callable[[float], str]) -> str:
-    """Return bounds as text, ` (15.47 min to 19.12 min)`; empty without bounds."""
+    """Return bounds as text, such as ` (15.47 min to 19.12 min)`, or an empty string."""
     low, high = getattr(choice, f"{name}_low", None), getattr(choice, f"{name}_high", None)
     return "" if low is None or high is None else f" ({text(low)} to {text(high)})"
 
 
 def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
-    """Yield the cheapest measured and the cheapest predicted count within the deadline.
+    """Yield the cheapest measured and predicted device counts within the deadline.
 
-    The predicted count is left out if it adds no information.
+    The predicted device count is omitted if it adds no information.
     """
     meets = any(choice.deadline_choice for choice in advice.measured)
     chosen = _flagged(advice.measured, "deadline_choice" if meets else "fastest_single_job")
@@ -719,7 +726,7 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
 
 
 def _notes(advice: Advice) -> Iterator[str]:
-    """Yield the caveats of the figures."""
+    """Yield the caveats of the advice."""
     results, best, machine = advice.series.results, advice.best, advice.machine
     busiest = results[-1].device_count
     if machine > busiest:
@@ -768,7 +775,8 @@ def _notes(advice: Advice) -> Iterator[str]:
         yield f"Results over several nodes (nodes × devices per node): {', '.join(nodes)}."
     if advice.pair is not None:
         yield from advice.pair.flags
-        with contextlib.suppress(ValueError):  # the size of the gradients is not known
+        # The error means that the size of the gradients is unknown.
+        with contextlib.suppress(ValueError):
             yield (
                 f"Each step sums {traffic_text(gradients_of(results))} over the devices"
                 " (docs/how-to/predict_time_and_cost.md)."
@@ -785,7 +793,10 @@ def _notes(advice: Advice) -> Iterator[str]:
 
 
 def _listed(counts: Sequence[int]) -> str:
-    """Return counts as text, `4, 16 and 32`; more than eight counts as the first and the last."""
+    """Return numbers as text, such as `4, 16 and 32`.
+
+    More than eight numbers are abbreviated to the first and the last number.
+    """
     texts = [f"{count:,}" for count in counts]
     if len(texts) > 8:
         return f"{texts[0]} to {texts[-1]}"

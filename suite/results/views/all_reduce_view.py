@@ -1,6 +1,6 @@
-"""All-reduces: time and bandwidth over size, and the link that is fitted to them.
+"""Report section on all-reduces: time and bandwidth over size, and the fitted link.
 
-These runs train nothing, so that no other table contains them.
+All-reduce runs do not train, so they are missing in all other tables.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ DEFINITIONS = (
 
 
 def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
-    """Return the section with a line for each result and size, and the fitted links.
+    """Return the section with a row for each result and message size.
 
-    The result is empty without all-reduces.
+    The section also contains the fitted links. The list is empty without all-reduces.
     """
     measured = [result for result in results if result.all_reduces]
     if not measured:
@@ -69,7 +69,7 @@ def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
 def row_names(measured: Sequence[Result]) -> list[str]:
     """Return names such as `pytorch, 2 devices, fp32, dgx1`.
 
-    Equal names get the settings in which their results differ.
+    The settings that differ are added to equal names.
     """
     names = []
     for result in measured:
@@ -91,7 +91,7 @@ def _links(result: Result) -> str:
 
 
 def link_text(fit: LinkFit | None) -> str:
-    """Return a fit as text: `α 41 ± 3 µs, B 1.9 ± 0.1 GB/s, largest deviation 31 %`."""
+    """Format a fit: `α 41 ± 3 µs, B 1.9 ± 0.1 GB/s, largest deviation 31 %`."""
     if fit is None:
         return "no fit"
     alpha = with_error(fit.alpha_seconds, fit.alpha_error, 1e6)

@@ -1,9 +1,9 @@
 """`suite report DIR --baseline KEY=VALUE`: ratios to a baseline across tables.
 
-The baseline are the results with a value of a setting.
+The baseline consists of the results with this value of the setting.
 
-The tables of a report never mix devices or frameworks. This table compares devices, such as a GPU
-and a CPU, or frameworks, and lists all further differences.
+The standard tables of a report contain a single device type and framework. The baseline table
+compares devices, such as a GPU and a CPU, or frameworks, and lists all other differences.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from suite.results.text import devices_text
 from suite.results.views.section import Section
 
 _FIELDS = {"device": "device", "gpus": "devices", "framework": "framework"}
-"""Key, as a user sets it, to the field of a result."""
+"""Field of a result for each command-line key."""
 _KEY_COLUMNS = ("workload", "profile", "framework", "device", "devices")
 """Columns that identify a row."""
 _MUST_BE_EQUAL = ("profile", "workload", "sample_unit", "stop")
 """Fields that must be equal, in addition to the checks of `incomparable_reasons`."""
 Baseline = tuple[str, str]
-"""Key and value of the results that all results are divided by: `("gpus", "1")`."""
+"""Command-line key and value of the baseline results: `("gpus", "1")`."""
 
 
 def parse_baseline(text: str) -> Baseline:
-    """Return key and value of `device=cpu`, `gpus=1`, or `framework=pytorch`.
+    """Parse a baseline such as `device=cpu`, `gpus=1`, or `framework=pytorch`.
 
     Raises:
         ValueError: The key is not allowed, or the value is missing.
@@ -47,11 +47,11 @@ def parse_baseline(text: str) -> Baseline:
 
 
 def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
-    """Return a table of ratios to the results with a value.
+    """Return a table of ratios to the baseline results.
 
     Args:
         results: All results of a report.
-        baseline: Key and value.
+        baseline: Key and value of the baseline results.
 
     Raises:
         ValueError: No result has the value.
@@ -81,15 +81,15 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
 
 
 class _Choice(NamedTuple):
-    """The result that a result is divided by."""
+    """Baseline result to which a result is compared."""
 
     base: Result | None
     why_not: str
-    """Why no result is comparable. Empty if there is a base."""
+    """Reason why no baseline result is comparable. Empty if there is a comparable result."""
 
 
 def _choose_base(result: Result, bases: Sequence[Result], baseline: Baseline) -> _Choice:
-    """Return the comparable base with the fewest differences."""
+    """Return the comparable baseline result with the fewest differences."""
     key, value = baseline
     quantity = TIME if result.to_target else THROUGHPUT
     names = ("this result", f"the result with {key}={value}")
@@ -118,7 +118,7 @@ def _choose_base(result: Result, bases: Sequence[Result], baseline: Baseline) ->
 
 
 def _names_of_bases(bases: Sequence[Result]) -> dict[str, str]:
-    """Return a different name for each base, by the key of the base: `pytorch, 1 device (cpu)`."""
+    """Return a unique name for each baseline result: `pytorch, 1 device (cpu)`."""
     names = [
         f"{base.framework}, {devices_text(base.devices or 0, base.nodes)} ({base.device})"
         for base in bases
@@ -127,13 +127,14 @@ def _names_of_bases(bases: Sequence[Result]) -> dict[str, str]:
 
 
 def _row(result: Result, settings: str, choice: _Choice, key: str) -> dict[str, object]:
-    """Return the row of a result with its ratio to its base.
+    """Return the row of a result with its ratio to the baseline.
 
     Args:
         result: The result.
-        settings: Settings that distinguish it from results with the same key columns.
-        choice: Its base.
-        key: Key of the baseline, which may differ together with all settings that follow from it.
+        settings: Settings that distinguish the result from results with the same key columns.
+        choice: Baseline result that `result` is compared with.
+        key: Key of the baseline. This key may differ, together with all settings that follow from
+            it.
     """
     base = choice.base
     notes = [choice.why_not, *labels(result)]

@@ -1,4 +1,4 @@
-"""The settings in which two compared results differ, and what follows for their comparison."""
+"""Settings that differ between two compared results, and the resulting caveats."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from suite.results.views.convergence import run_keys
 from suite.results.views.section import Section
 
 _LABELS_OF_NOTICE = (LabelKind.DEMO, LabelKind.SYNTHETIC)
-"""Kinds of labels that the notice states already."""
+"""Kinds of labels that the notice already contains."""
 
 
 def most_similar(result: Result, candidates: Sequence[Result], side: str) -> tuple[Result, str]:
-    """Return the candidate with the fewest differences.
+    """Return the candidate with the fewest differences, and a note.
 
-    A note explains the choice if no candidate is the same experiment.
+    The note explains the choice if no candidate belongs to the same experiment.
     """
 
     def distance(candidate: Result) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ def most_similar(result: Result, candidates: Sequence[Result], side: str) -> tup
 
 
 class _Difference(NamedTuple):
-    """A setting in which two results differ, as text."""
+    """Setting that differs between two results, as text."""
 
     name: str
     ours: str
@@ -74,18 +74,19 @@ class _Difference(NamedTuple):
 
 
 class _Differences(NamedTuple):
-    """The settings in which two results differ."""
+    """Settings that differ between two results."""
 
     of_both: list[_Difference]
-    """Settings whose values are known for both results."""
+    """Settings with a value in both results."""
     only_ours: list[str]
-    """Settings that only the first result has, with the value: `precision fp32`."""
+    """Settings with a value in the first result only, such as `precision fp32`."""
     only_theirs: list[str]
 
 
 def find_differences(ours: Result, theirs: Result) -> _Differences:
-    """Return the settings in which two results differ. A busy machine is the first of them."""
-    of_suite = bool(ours.profile and theirs.profile)  # runs of this suite log all of their settings
+    """Return the settings that differ between two results. A busy machine comes first."""
+    # Runs of this suite log all of their settings.
+    of_suite = bool(ours.profile and theirs.profile)
     pairs: dict[str, Any] = {"machine": (ours.machine_condition, theirs.machine_condition)}
     pairs |= differences(ours, theirs)
     ignored = set()
@@ -118,7 +119,7 @@ def _is_unknown(value: Any) -> bool:
 
 
 def settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Section:
-    """Return the settings that differ as a table, and those of a single side."""
+    """Return a table of the settings that differ, and the settings of a single side."""
     found = find_differences(ours, theirs)
     partial = found.only_ours or found.only_theirs
     above = "Settings that differ:"
@@ -136,9 +137,9 @@ def settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Se
 
 
 def comparison_caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> Iterator[str]:
-    """Yield the limits of a comparison.
+    """Yield the caveats of a comparison.
 
-    They are unknown targets and rounds, equal runs, labels, and notes on the scores.
+    The caveats are unknown targets and rounds, equal runs, labels, and notes on the scores.
     """
     sides = dict(zip(names, (ours, theirs), strict=True))
     if (

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: logs of this suite, and published results."""
+"""Sides of a comparison: logs of this suite, or published results."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from suite.results.text import clean, devices_text
 
 @dataclass(frozen=True)
 class Side:
-    """A set of results to compare."""
+    """Set of results to compare."""
 
     name: str
-    """Name in sentences and columns: `A`, `ours`, `published`."""
+    """Name of the side in sentences and columns: `A`, `ours`, `published`."""
     title: str
-    """Folders of the logs, or name of the published results."""
+    """Folders of the logs, or the name of the published results."""
     results: tuple[Result, ...]
     left_out: tuple[str, ...] = ()
     published: bool = False
 
     def name_of(self, result: Result) -> str:
-        """Return a name that is different for each result of the side.
+        """Return a unique name of a result of this side.
 
         Example: `PyTorch on dgx1, learning rate 0.002`.
         """
@@ -74,12 +74,12 @@ def hardware_text(result: Result) -> str:
 
 
 def published_side(name: str, side: str = "published", workloads: Sequence[str] = ()) -> Side:
-    """Return the published results of a name.
+    """Return the published results with a name as a side.
 
     Args:
         name: ROUND, ROUND/SUBMITTER, or ROUND/SUBMITTER/SYSTEM.
         side: Name of the side.
-        workloads: Only these workloads. Empty: all workloads.
+        workloads: Include only these workloads. If empty, all workloads are included.
 
     Raises:
         ValueError: No published results have the name.
@@ -99,17 +99,17 @@ def logs_side(
     workloads: Sequence[str] = (),
     argument: str = "LOGS",
 ) -> Side:
-    """Return the results of the runs below `paths`.
+    """Return the results of the runs below `paths` as a side.
 
     Args:
         paths: Logs, or folders with logs.
         name: Name of the side.
-        profile: Only runs of this profile.
-        workloads: Only these workloads. Empty: all workloads.
+        profile: Include only runs with this profile.
+        workloads: Include only these workloads. If empty, all workloads are included.
         argument: Name of the argument in error messages.
 
     Raises:
-        ValueError: A path has no logs, no run has the workload or profile, there are several
+        ValueError: A path has no logs, no run has the workload or profile, the runs have several
             profiles, or no run succeeded.
     """
     title = ", ".join(relative_path(path) for path in paths)

@@ -1,6 +1,6 @@
-"""`suite compare`: ratios of two sets of results, and their differences.
+"""`suite compare`: ratios between two sets of results, and their differences.
 
-Meaningless ratios are refused (docs/how-to/compare.md).
+Meaningless ratios are omitted with a reason (docs/how-to/compare.md).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOTICES = {
     "demo": "DEMO: small models with targets for demos. Not MLPerf results.",
     "synthetic": "SYNTHETIC DATA: these results measure throughput only. Not MLPerf results.",
 }
-"""Notice above a comparison of results of a profile."""
+"""Notice above a comparison, by profile."""
 
 _NO_RELATION = {
     "demo": (
@@ -52,11 +52,11 @@ _NO_RELATION = {
         " Compare them with runs on synthetic data"
     ),
 }
-"""Reasons why results of a profile cannot be compared with results of a different profile."""
+"""Reason why results of a profile cannot be compared with results of a different profile."""
 
 
 class _Refused(NamedTuple):
-    """A result, or a quantity of a pair of results, that is not compared."""
+    """Result, or quantity of a pair of results, that cannot be compared."""
 
     subject: str
     reason: str
@@ -64,50 +64,48 @@ class _Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class _Match:
-    """A result of the first side with the result of the second side that it is compared with."""
+    """Result of the first side and the matching result of the second side."""
 
     ours: Result
     theirs: Result | None
-    """None: the second side has no comparable result."""
+    """Matching result. None if the second side has no comparable result."""
     note: str
-    """How `theirs` was chosen among several candidates, or why the second side has no comparable
-    result.
-    """
+    """Reason for choosing `theirs` among several candidates, or for a missing comparable result."""
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Two results that are compared."""
+    """Comparison of two results."""
 
     ours: Result
     theirs: Result
     note: str
-    """How `theirs` was chosen among several candidates.
+    """Reason for choosing `theirs` among several candidates.
 
-    Empty: it is the same experiment, or the only candidate.
+    The note is empty if `theirs` belongs to the same experiment or is the only candidate.
     """
     ratio: Ratio
     rows: tuple[ComparisonRow, ...]
-    """A row for each quantity: its ratio, or why it is refused."""
+    """Rows for all quantities, with the ratio or the reason for a missing ratio."""
 
     @property
     def compared(self) -> list[ComparisonRow]:
-        """The rows of the quantities that have a ratio, the most important quantity first."""
+        """Return the rows that have a ratio, the most important quantity first."""
         return [row for row in self.rows if row.kind is RowKind.RATIO]
 
     @property
     def separates_setup(self) -> bool:
-        """Whether the logs of both results separate setup."""
+        """Return whether the logs of both results separate setup."""
         return self.ours.parts is not None and self.theirs.parts is not None
 
 
 def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> View:
-    """Compare each result of the first side with the most similar result of the second side.
+    """Compare each result of the first side with the most similar result of the second.
 
     Args:
         ours: The first side.
-        theirs: The second side. None: only the convergence of `ours` is judged.
-        published: Published results, to judge the number of epochs to target.
+        theirs: The second side. With None, only the convergence of `ours` is checked.
+        published: Published results, as a reference for the number of epochs to target.
     """
     if theirs is None:
         convergence, rows = _convergence([ours], published)
@@ -123,7 +121,7 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
     comparisons: list[_Comparison] = []
     refused: list[_Refused] = []
     rows = []
-    matched: set[str] = set()  # keys of results of the second side
+    matched: set[str] = set()  # Keys of matched results of the second side.
     for match in _matches(ours, theirs):
         if match.theirs is not None:
             matched.add(match.theirs.key)
@@ -195,7 +193,7 @@ def _notices(comparisons: Iterable[_Comparison]) -> list[str]:
 def comparable(view: View) -> bool:
     """Check whether any result was compared.
 
-    Results are compared with the second side, or with published runs if no second side exists.
+    Results are compared with the second side, or with published runs if there is no second side.
     """
     kind = RowKind.CONVERGENCE if view.kind is ViewKind.CONVERGENCE else RowKind.RATIO
     return any(row["kind"] == kind.value and row["theirs_value"] is not None for row in view.data)
@@ -204,7 +202,7 @@ def comparable(view: View) -> bool:
 def _matches(ours: Side, theirs: Side) -> Iterator[_Match]:
     """Yield each result of the first side with the most similar result of the second side.
 
-    A result is compared with a result of each published system.
+    With several published systems, a result is compared with a result of each system.
     """
     for result in ours.results:
         same_workload = [
@@ -260,7 +258,7 @@ def _compare_results(
     Args:
         ours: Result of the first side.
         theirs: Result of the second side.
-        note: How `theirs` was chosen.
+        note: Reason for choosing `theirs`.
         names: Names of the two sides.
     """
     measured = ratio(theirs, ours)
@@ -268,7 +266,7 @@ def _compare_results(
 
 
 def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
-    """Yield a row of data for each quantity: its ratio, or why there is no ratio."""
+    """Yield a row for each quantity with its ratio, or the reason for a missing ratio."""
     ours, theirs = measured.after, measured.before
     refused: dict[str, str] = {}
     for refusal in incomparable_reasons(ours, theirs, names):
@@ -298,13 +296,13 @@ def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
 def _comparison_sections(
     comparison: _Comparison, sides: tuple[Side, Side], setup_is_separated: bool
 ) -> list[Section]:
-    """Return the verdicts with the table of ratios, and the table of settings that differ.
+    """Return the verdicts with the table of ratios, and the table of differing settings.
 
     Args:
         comparison: Two results that are compared.
-        sides: Their sides.
-        setup_is_separated: Some comparison of the view separates setup, so the comparisons that do
-            not are noted.
+        sides: The two sides of the comparison.
+        setup_is_separated: True if any comparison of the view separates setup. A note is then added
+            to comparisons that do not separate setup.
     """
     ours, theirs = comparison.ours, comparison.theirs
     names = (sides[0].name, sides[1].name)
@@ -377,9 +375,9 @@ def _ratio_table_rows(
 
 
 def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
-    """Return how much of the difference setup explains.
+    """Return how much of the difference in time to target is due to setup.
 
-    Empty if it is less than a fifth or unknown.
+    The sentence is empty if the fraction is unknown or less than 20 %.
     """
     ours, theirs = comparison.ours.parts, comparison.theirs.parts
     if ours is None or theirs is None or not comparison.ratio.setup_explains_much:
@@ -399,7 +397,10 @@ def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
 
 
 def _factors(comparison: _Comparison) -> Iterator[str]:
-    """Yield the factors of the ratio of times to target, if their product is the ratio."""
+    """Yield the factors of the ratio of times to target.
+
+    There are no factors if their product differs from the ratio.
+    """
     measured = comparison.ratio
     compared = {row.quantity for row in comparison.compared}
     if (
@@ -431,7 +432,7 @@ def _by_reason(refused: Iterable[_Refused], prefix: str = "") -> tuple[str, ...]
 def _convergence(
     sides: Sequence[Side], published: Sequence[Result]
 ) -> tuple[Section, list[ComparisonRow]]:
-    """Return the section and the data on epochs to target, judged by published runs."""
+    """Return the section and the rows that compare epochs to target with published runs."""
     rows: list[ComparisonRow] = []
     table: list[Mapping[str, Any]] = []
     missing: list[_Refused] = []
@@ -452,7 +453,7 @@ def _convergence(
 
 
 def _convergence_row(found: Convergence, name: str) -> ComparisonRow:
-    """Return the row of data on the epochs of a result."""
+    """Return the data row on the epochs of a result."""
     result, reference = found.result, found.reference
     verdict = found.verdict.value
     return ComparisonRow(
@@ -472,7 +473,7 @@ def _convergence_row(found: Convergence, name: str) -> ComparisonRow:
 
 
 def _convergence_table_row(found: Convergence, side: Side) -> Mapping[str, Any]:
-    """Return the row of the table on the epochs of a result that has a reference."""
+    """Return the table row on the epochs of a result that has a reference."""
     reference = found.reference
     assert reference is not None
     accepted = ""

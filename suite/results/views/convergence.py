@@ -2,11 +2,11 @@
 
 The published runs have the same workload, target, and batch.
 
-The computation follows the reference convergence points (RCP) of the rules, as mlperf-logging
-4.1.68 implements them in rcp_checker/rcp_checker.py. It uses olympic means, a one-sided t-test at p
-= 0.05 with the spread of the reference runs for both sets of runs, and linear interpolation between
-neighboring batch sizes. Two things differ: the reference points are the published runs, and no
-reference point is pruned.
+The computation follows the reference convergence points (RCP) of the rules, as implemented in
+rcp_checker/rcp_checker.py of mlperf-logging 4.1.68. The method uses olympic means, a one-sided
+t-test at p = 0.05, and linear interpolation between neighboring batch sizes. The t-test uses the
+standard deviation of the reference runs for both sets of runs. Two details differ from rcp_checker:
+the reference points are the published runs, and no reference point is pruned.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from suite.results.scoring_rules import RUNS_REQUIRED, find_scoring_rule
 from suite.results.targets import same_targets
 
 SIGNIFICANCE = 0.05
-"""Significance level of the one-sided t-test: alpha of rcp_checker."""
+"""Significance level of the one-sided t-test (alpha in rcp_checker)."""
 
 
 class ConvergenceVerdict(enum.Enum):
-    """Verdict on the epochs to target of a result. The value is the text in tables and files."""
+    """Verdict on the epochs to target of a result.
+
+    The value of a member is its text in tables and files.
+    """
 
     INSIDE = "inside"
     SLOWER = "slower"
@@ -38,20 +41,24 @@ class ConvergenceVerdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Point:
-    """Reference point: epochs to target of published runs at a batch size."""
+    """Reference point: epochs to target of published runs with a batch size."""
 
     batch: int
     mean: float
-    """Olympic mean over the retained runs."""
+    """Olympic mean over the retained runs, in epochs."""
     standard_deviation: float
-    """Population standard deviation over all runs."""
+    """Population standard deviation over all runs, in epochs."""
     retained: int
-    """Runs in the olympic mean, or the number of runs that an interpolated point counts as."""
+    """Number of runs in the olympic mean. For an interpolated point, the equivalent number of
+    runs.
+    """
     runs: int
     sources: tuple[str, ...]
-    """Entries of the runs: `ROUND/SUBMITTER/SYSTEM (N runs)`."""
+    """Entries that contain the runs: `ROUND/SUBMITTER/SYSTEM (N runs)`."""
     neighbors: tuple[int, ...] = ()
-    """Batch sizes that the point is interpolated between. Empty: the runs have this batch size."""
+    """Batch sizes between which the point is interpolated. Empty if the runs have exactly this
+    batch size.
+    """
 
 
 @dataclass(frozen=True)
@@ -62,18 +69,18 @@ class Convergence:
     verdict: ConvergenceVerdict
     why_not_judged: str = ""
     epochs: float | None = None
-    """Olympic mean over the runs of the result."""
+    """Olympic mean over the runs of the result, in epochs."""
     reference: Point | None = None
-    """Reference point of the comparison. None without comparable published runs."""
+    """Reference point of the comparison. None if there are no comparable published runs."""
     fewest_acceptable: float | None = None
-    """The result is suspiciously fast below this mean."""
+    """Number of epochs below which the result is suspiciously fast."""
     most_expected: float | None = None
-    """The result is slower above this mean."""
+    """Number of epochs above which the result is slower than the reference."""
     notes: tuple[str, ...] = ()
 
 
 class NoReferenceError(ValueError):
-    """The epochs of a result cannot be compared with published runs."""
+    """Error for a result whose epochs cannot be compared with published runs."""
 
 
 def judge_convergence(results: Iterable[Result], published: Sequence[Result]) -> list[Convergence]:
@@ -99,10 +106,14 @@ def judge_convergence(results: Iterable[Result], published: Sequence[Result]) ->
 
 
 def judge(result: Result, reference: Point) -> Convergence:
-    """Compare the epochs of a result, which has at least one run, with a reference point."""
+    """Compare the epochs of a result with a reference point.
+
+    The result must have at least one run.
+    """
     epochs = non_null(result.runs, "epochs")
     if result.runs_failed == 1 and len(result.runs) > 1:
-        epochs.append(math.inf)  # RCP: a single failed run is the slowest run
+        # As in the RCP checker, a single failed run counts as the slowest run.
+        epochs.append(math.inf)
     mean, retained = _olympic_mean(epochs)
     low = fewest_acceptable(
         reference.mean, reference.standard_deviation, reference.retained, retained
@@ -125,9 +136,9 @@ def judge(result: Result, reference: Point) -> Convergence:
 
 
 def _olympic_mean(values: Sequence[float]) -> tuple[float, int]:
-    """Return the mean without the smallest and the largest value, and the number of values in it.
+    """Return the mean without the smallest and largest value, and the values' number.
 
-    Fewer than three values have a plain mean.
+    With fewer than three values, the function returns the plain mean.
     """
     retained = sorted(values)[1:-1] if len(values) >= 3 else values
     return math.fsum(retained) / len(retained), len(retained)
@@ -136,16 +147,16 @@ def _olympic_mean(values: Sequence[float]) -> tuple[float, int]:
 def fewest_acceptable(
     mean: float, standard_deviation: float, reference_runs: int, runs: int
 ) -> float | None:
-    """Return the smallest mean of a result that the t-test does not distinguish from the reference.
+    """Return the smallest mean that does not differ significantly from the reference.
 
-    Both sets of runs get the standard deviation of the reference, as in rcp_checker. Its binary
-    search then has this closed form.
+    As in rcp_checker, both sets of runs get the standard deviation of the reference. This function
+    is the closed form of the binary search in rcp_checker.
 
     Args:
         mean: Mean epochs of the reference.
         standard_deviation: Standard deviation of the reference.
-        reference_runs: Runs of the reference that the mean is taken over.
-        runs: Runs of the result that its mean is taken over.
+        reference_runs: Number of reference runs in the mean.
+        runs: Number of the result's runs in its mean.
 
     Returns:
         Epochs, or None if there are too few runs.
@@ -153,7 +164,7 @@ def fewest_acceptable(
     degrees_of_freedom = reference_runs + runs - 2
     if degrees_of_freedom < 1:
         return None
-    from scipy.stats import t  # the import takes half a second
+    from scipy.stats import t  # The import of SciPy takes 0.5 s.
 
     error = standard_deviation * math.sqrt(1 / reference_runs + 1 / runs)
     return max(0.0, mean - float(t.ppf(1 - SIGNIFICANCE, degrees_of_freedom)) * error)
@@ -162,10 +173,10 @@ def fewest_acceptable(
 def _reference_for(result: Result, published: Sequence[Result]) -> Point:
     """Return the reference point of a result.
 
-    Runs of its round come before runs of all rounds with the same rules.
+    Runs of the same round have priority over runs of all rounds with the same rules.
 
     Raises:
-        NoReferenceError: The result, or the published runs, do not allow a comparison.
+        NoReferenceError: The result or the published runs do not allow a comparison.
     """
     if result.profile in ("demo", "synthetic"):
         raise NoReferenceError(f"the target of profile {result.profile} has no relation to MLPerf")
@@ -203,7 +214,7 @@ def _has_epochs(run: Run) -> bool:
 
 
 def _is_reference_of(candidate: Result, result: Result) -> bool:
-    """Check whether the epochs of a published result and of a result are comparable."""
+    """Check whether the epochs of a published result and a result are comparable."""
     return (
         candidate.workload == result.workload
         and result.workload in RUNS_REQUIRED
@@ -211,18 +222,18 @@ def _is_reference_of(candidate: Result, result: Result) -> bool:
         and bool(candidate.global_batch_size)
         and not candidate.single_figure
         and ("token" in candidate.batch_unit)
-        == ("token" in result.batch_unit)  # tokens, or samples
+        == ("token" in result.batch_unit)  # Both batch units are tokens, or both are samples.
         and round_like(candidate.rules) is round_like(result.rules)
         and bool(same_targets(result.targets, candidate.targets, result.workload))
     )
 
 
 def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> list[Point]:
-    """Return a reference point for each batch size, in order of batch sizes.
+    """Return a reference point for each batch size, sorted by batch size.
 
     Args:
-        pool: Published results. A run that was published twice counts once.
-        excluded: Runs that do not count, because they are compared with the reference.
+        pool: Published results. A run that was published twice is counted once.
+        excluded: Runs that are not counted, because they are compared with the reference.
     """
     seen = run_keys(excluded)
     epochs_by_batch: dict[int, list[float]] = {}
@@ -248,7 +259,7 @@ def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> li
 def run_keys(runs: Iterable[Run]) -> set[tuple[int, int]]:
     """Return keys that identify runs.
 
-    They are the start in seconds, and the length in hundredths of a second.
+    A key has the start in seconds, and the length in hundredths of a second.
     """
     return {
         (round(run.start_ms / 1e3), round(run.seconds * 100))
@@ -258,7 +269,7 @@ def run_keys(runs: Iterable[Run]) -> set[tuple[int, int]]:
 
 
 def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] = ()) -> Point:
-    """Return the reference point of the `epochs` of runs at a batch size."""
+    """Return the reference point for the `epochs` of runs with a batch size."""
     mean, retained = _olympic_mean(epochs)
     return Point(batch, mean, statistics.pstdev(epochs), retained, len(epochs), tuple(sources))
 
@@ -266,7 +277,7 @@ def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] 
 def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: int) -> Point | None:
     """Return the reference point at a batch size.
 
-    It is interpolated between its neighbors if no run has this batch size.
+    If no run has this batch size, the point is interpolated between the neighboring batch sizes.
 
     Args:
         batch: The batch size.
@@ -274,7 +285,7 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
         interpolated_runs: Number of runs that an interpolated point counts as.
 
     Returns:
-        The point, or None outside of the batch sizes of `points`.
+        The point, or None outside of the range of batch sizes in `points`.
     """
     below = max(
         (point for point in points if point.batch <= batch),
@@ -303,7 +314,7 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
 
 
 def _notes(result: Result, reference: Point) -> Iterator[str]:
-    """Yield the limits of a verdict."""
+    """Yield the caveats of a verdict."""
     required, attempts = RUNS_REQUIRED[result.workload], len(result.runs) + result.runs_failed
     if reference.neighbors:
         low, high = reference.neighbors

@@ -1,6 +1,6 @@
-"""Headlines: a sentence per workload.
+"""Headlines of a report: a sentence per workload.
 
-It has the best result, its hardware, its speedup, and the number of runs.
+A headline contains the best result, its hardware, its speedup, and the number of runs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
 def headlines(
     results: Sequence[Result], prices: Prices | None = None
 ) -> list[tuple[str, Sequence[Result]]]:
-    """Return a sentence for each workload of each profile, on GPUs or CPUs.
+    """Return a sentence for each combination of workload, profile, and device type.
 
-    The results of the sentence are returned, too.
+    Each sentence is returned with the results that it mentions.
 
     Times to target come before throughput, and workloads without a measured result come last.
     """
@@ -87,11 +87,11 @@ def _selected(
 ) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
     """Return the results of a headline.
 
-    They are its series, the best result, the best results of further frameworks, and all
+    The results are the series, the best result, the best results of other frameworks, and all
     candidates.
 
-    The series has the hardest target. Throughputs measure different work on different systems, so
-    each framework and system is represented by a single series.
+    The series with the hardest target is selected. For throughput, each framework and system is
+    represented by a single series, because different systems do different work.
     """
     all_candidates = all_series(measured)
     if not to_target:
@@ -114,7 +114,7 @@ def _selected(
 
 
 def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> str:
-    """Return the settings that distinguish the series of a headline from its candidates."""
+    """Return the settings that distinguish a headline's series from the other candidates."""
     firsts = [candidate.fewest for candidate in candidates]
     names = [place_of(result) for result in firsts]
     texts = distinct_labels(
@@ -125,9 +125,10 @@ def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> s
 
 
 def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
-    """Return the result to compare the best result with.
+    """Return the result with which the best result is compared.
 
-    It is the baseline, or the next result if the baseline is the best.
+    This result is the baseline. If the baseline is the best result, the result on the next larger
+    device count is returned.
     """
     return (series.baseline,) if best.key != series.baseline.key else series.further_results[:1]
 
@@ -137,7 +138,8 @@ def _speedup(
 ) -> list[str]:
     """Return the comparison of the best result with the baseline.
 
-    If the baseline is the best, a further result is compared.
+    If the baseline is the best result, the baseline is compared with the result on the next larger
+    device count.
     """
     sentences = []
     for result in compared:
@@ -158,7 +160,7 @@ def _speedup(
 
 
 def _run_counts(best: Result, compared: Sequence[Result]) -> str:
-    """Return how many runs a headline is based on."""
+    """Return the number of runs behind a headline as text."""
     counts = {len(result.runs) for result in (best, *compared)}
     if best.single_figure:
         return "A published figure without single runs"
@@ -170,7 +172,7 @@ def _run_counts(best: Result, compared: Sequence[Result]) -> str:
 
 
 def _where(result: Result) -> str:
-    """Return devices and framework.
+    """Return the devices and the framework as text.
 
     Examples: `on 8 × V100 with PyTorch`, `on 2 devices (1 core of AMD EPYC) with MXNet`.
     """
@@ -191,7 +193,7 @@ def _where(result: Result) -> str:
 
 
 def _labels(result: Result, shared: Sequence[str]) -> str:
-    """Return the labels that not all results of the headline have, in brackets."""
+    """Return, in brackets, the labels that not all results of the headline have."""
     texts = [label for label in labels(result) if label not in shared]
     return f" ({clean(', '.join(texts), 120)})" if texts else ""
 

@@ -1,8 +1,8 @@
-"""The overview of a report: a matrix of frameworks and device counts, or of systems and workloads.
+"""Overview of a report: a matrix of frameworks and devices, or systems and workloads.
 
-Each speedup divides two cells of the same matrix. Profiles have matrices of their own, and so have
-times to target and throughput. If a framework was measured on a system with several settings, the
-matrix shows a single series and counts the rest.
+Each speedup divides two cells of the same matrix. There are separate matrices for each profile, and
+for times to target and throughput. If a framework was measured on a system with several settings,
+the matrix shows a single series and the number of omitted results.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 
 
 def order_of(result: Result) -> tuple[int, str, bool]:
-    """Return the position of a result: reference runs before demos, GPUs before CPUs."""
+    """Return the sort key of a result: reference runs before demos, GPUs before CPUs."""
     return PROFILES.get(result.profile, 3), result.profile, result.has_label(LabelKind.CPU)
 
 
 def is_reference(result: Result) -> bool:
-    """Check whether a result of this suite may share a figure with published results."""
+    """Check whether a suite result may be shown in a figure with published results."""
     return result.profile == "reference" and not result.has_label(LabelKind.CPU)
 
 
 _MIN_ROWS = _MIN_COLUMNS = 2
-"""A smaller matrix repeats the table of its results."""
+"""Minimum number of rows and columns. A smaller matrix would repeat the table of its results."""
 
 OVER_FEWEST = "Speedup over the fewest devices with the same settings"
 
@@ -64,23 +64,23 @@ OVER_SLOWEST = (
 
 @dataclass(frozen=True)
 class OverviewCell:
-    """A cell of a matrix: a result with its row and its column."""
+    """Cell of a matrix: a result with its row and column."""
 
     names: Mapping[str, Any]
-    """Columns that name the row of the cell."""
+    """Values of the columns that identify the row of the cell."""
     column: str
     result: Result
     ratio: float | None = None
     order: tuple[int, ...] = ()
-    """Position of the column; columns of equal positions are in order of their names."""
+    """Sort key of the column. Columns with equal keys are sorted by name."""
     detail: str = ""
-    """Submitter of the result, or a setting that differs, if the row does not name it."""
+    """Submitter of the result, or a differing setting, if the row does not contain it."""
 
 
 def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
     """Return the matrices of a report.
 
-    A matrix with fewer than two rows or two columns is left out.
+    A matrix with fewer than two rows or two columns is omitted.
     """
 
     def kind(result: Result) -> tuple[Any, ...]:
@@ -119,9 +119,9 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
 def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
     """Return the series that represents several series.
 
-    It has the hardest target, then the most runs, then the most numbers of devices.
+    The criteria in order are the hardest target, the most runs, and the most device counts.
 
-    Speed decides last, because an easier target would win otherwise.
+    Speed is the last criterion, because otherwise an easier target would win.
     """
 
     def rank(series: Series[Result]) -> tuple[Any, ...]:
@@ -140,9 +140,9 @@ def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
 
 
 def target_difficulty(result: Result) -> tuple[float, ...]:
-    """Return the target values in order of metrics.
+    """Return the target values in order of metric names.
 
-    They are higher for a harder target, and negative for metrics that improve as they fall.
+    A higher value means a harder target. Values of metrics that improve as they fall are negated.
     """
     values = []
     for metric, value in sorted((result.targets or {}).items()):
@@ -155,18 +155,21 @@ def target_difficulty(result: Result) -> tuple[float, ...]:
 def place_of(result: Result) -> tuple[str, str, str]:
     """Return framework, system, and device.
 
-    Results of a workload with equal values are comparable except for settings.
+    Results of a workload with equal values differ only in settings.
     """
     return result.framework, result.system, result.device_name or result.device
 
 
 def device_text(name: str) -> str:
-    """Return the name of a device for people: `1 core of AMD EPYC` for `1 core(s) of AMD EPYC`."""
+    """Return the display name of a device.
+
+    Example: `1 core of AMD EPYC` for `1 core(s) of AMD EPYC`.
+    """
     return clean(name.replace("core(s)", "core" if name.startswith("1 ") else "cores"), 80)
 
 
 def several_nodes(result: Result) -> int | None:
-    """Return the number of nodes if there are several, else None."""
+    """Return the number of nodes, or None for a single node."""
     return result.nodes if (result.nodes or 1) > 1 else None
 
 
@@ -176,7 +179,7 @@ def _names(result: Result) -> dict[str, Any]:
 
 
 def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of a workload: series as rows, numbers of devices as columns."""
+    """Return the cells of a workload, with series as rows and device counts as columns."""
     listed = all_series(results)
     firsts = [series.fewest for series in listed]
     targets = [
@@ -197,7 +200,7 @@ def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
 def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
     """Return the cells of several workloads.
 
-    They are the chosen series of each framework, system, and device.
+    The cells contain the chosen series of each framework, system, and device.
     """
     places = grouped(
         all_series(results), lambda series: (*place_of(series.fewest), series.fewest.workload)
@@ -219,9 +222,9 @@ def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def _batch_per_device(pairs: Sequence[tuple[Result, Series[Result]]]) -> tuple[str, ...]:
-    """Return the name of the batch setting if the devices decide the global batch.
+    """Return the name of the batch setting if the global batch depends on the devices.
 
-    The row has the number of devices.
+    The row already contains the number of devices.
     """
     batches = {(result.devices, result.global_batch_size) for result, _ in pairs}
     devices = {result.devices for result, _ in pairs}
@@ -236,7 +239,7 @@ def _speedup(series: Series[Result], result: Result) -> float | None:
 def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
     """Return the cells of foreign logs.
 
-    Systems that log the same name are named by their folders.
+    If several systems have the same name in their logs, the names of their folders are added.
     """
 
     def names(result: Result) -> tuple[Any, ...]:
@@ -265,9 +268,9 @@ def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
-    """Return the cells with their ratio to the slowest of their kind.
+    """Add the ratio to the slowest comparable result to each cell.
 
-    Without a known size and round there is no ratio.
+    A result without a number of devices or a round has no ratio.
     """
 
     def kind(result: Result) -> tuple[Any, ...]:
@@ -306,7 +309,7 @@ def overview_matrix(
         over: Description of the ratios, for the line above their table.
         below: Sentences below the first table.
         left_out: Number of results that the matrix does not show.
-        smallest: Show a matrix of fewer than two rows or two columns too.
+        smallest: True to include a matrix with fewer than two rows or two columns.
     """
     if not cells:
         return []
@@ -398,7 +401,7 @@ def _table(
     ending: str,
     shared: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a matrix: names, a number per column, notes, and the results of the row."""
+    """Yield the rows of a matrix: names, a number per column, notes, and results."""
     columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known_cells})]
     members_by_names = grouped(
         known_cells, lambda pair: tuple(pair[0].names[name] for name in kept)
@@ -414,7 +417,7 @@ def _table(
 
 
 def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
-    """Return the notes of a row. Notes of single cells begin with the name of the column."""
+    """Return the notes of a row. The notes of a single cell begin with the column's name."""
     every = []
     for cell in members:
         every.append(
@@ -430,7 +433,7 @@ def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
 
 
 def _stated(result: Result) -> tuple[str, ...]:
-    """Return the labels of a result, and how many of its runs are missing or failed."""
+    """Return the labels of a result, and the numbers of its missing and failed runs."""
     texts = (*(("published",) if result.published else ()), *division(result))
     required, done = result.runs_required, result.runs_successful
     if result.published and result.runs_failed:
@@ -442,15 +445,15 @@ def _stated(result: Result) -> tuple[str, ...]:
 
 
 def division(result: Result) -> tuple[str, ...]:
-    """Return the label of a result of the open division by a different submitter.
+    """Return the label of an open-division result from another submitter.
 
-    The result is empty for all remaining results.
+    The tuple is empty for all other results.
     """
     return ("open division",) if result.division == "open" and not result.profile else ()
 
 
 def _sortable(value: Any) -> tuple[float, str]:
-    """Return a sort key: unknown values first, numbers by size, texts by letters."""
+    """Return a sort key: None first, numbers by size, text alphabetically."""
     return (
         (float(value), "") if isinstance(value, (int, float)) else (-1.0, str(value or "").lower())
     )

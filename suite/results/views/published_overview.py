@@ -1,4 +1,4 @@
-"""The overview of published results: times of several submitters or systems per workload."""
+"""Overview of published results: times of submitters or systems per workload."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from suite.results.views.overview import (
 from suite.results.views.section import Section
 
 _USUAL_COUNT = 8
-"""Accelerators of one node. The overview of published results compares results on this many."""
+"""Usual number of accelerators in a node. The overview of published results compares results
+with this number of accelerators.
+"""
 
 
 def published_overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
-    """Return a matrix of the fastest published result of each kind of accelerator in each round.
+    """Return a matrix of the fastest published result per accelerator model and round.
 
-    It compares results on eight accelerators, or on the number that occurs most if eight do not
-    occur. A result of the open division is shown only if there is no result of the closed division.
+    The matrix compares results on eight accelerators, or on the most frequent number if there are
+    no results on eight. A result of the open division is shown only if there is no result of the
+    closed division.
     """
     timed = [result for result in results if result.to_target and result.seconds and result.devices]
     timed = [result for result in timed if result.round != ARTICLE]

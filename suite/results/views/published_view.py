@@ -1,4 +1,7 @@
-"""`suite published list`: results of published rounds and of the DGX-1 article, with filters."""
+"""`suite published list`: published results of MLPerf rounds and of the DGX-1 article.
+
+Filters select the results.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from suite.results.views.published_overview import published_overview
 from suite.results.views.section import Section, View
 
 Cell = int | float | str | None
-"""Value of a cell of a published file. None: the cell is empty."""
+"""Value of a cell in a published file. None for an empty cell."""
 OPTIONS: Mapping[str, Sequence[str]] = {
     "round": ("round",),
     "submitter": ("submitter",),
@@ -31,25 +34,25 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "framework": ("framework", "printed_framework"),
     "system": ("system", "system_description"),
 }
-"""Filter to the fields of `PublishedRow` that it looks at.
+"""Fields of `PublishedRow` that each filter compares.
 
-A user separates several values by commas.
+A user separates several values of a filter by commas.
 """
 _MATCHES_PART = ("framework", "system")
-"""Filters for which a part of the value is enough."""
+"""Filters for which a substring of the value is sufficient."""
 _DISPENSABLE = ("epochs", "target", "batch", "framework", "failed", "runs")
-"""Columns that are left out of a table that is too wide, in this order."""
+"""Columns that are removed from a table that is too wide, in this order."""
 _MAX_WIDTH = 115
-"""Characters of a table without the marks of footnotes."""
+"""Maximum number of characters of a table's width, without footnote marks."""
 _MAX_CELL = 28
-"""Texts in cells are cut to this many characters."""
+"""Maximum number of characters of a text cell. Longer texts are cut."""
 _TIME_CHARACTERS = 10
-"""Characters of a time or a cost in a table."""
+"""Number of characters of a time or cost in a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow:
-    """A published result as it is listed.
+    """Published result as a row of the list.
 
     The fields that are declared as columns are the columns of files, in this order.
     """
@@ -81,13 +84,13 @@ class PublishedRow:
 
     result: Result
     printed_framework: Cell = None
-    """Framework with its version, as printed."""
+    """Framework with its version, as in the published results."""
     system_description: Cell = None
     notes: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def failed(self) -> int | None:
-        """Failed runs, if there are any and the number is known."""
+        """Return the number of failed runs, or None if it is 0 or unknown."""
         if (
             not isinstance(self.runs, int)
             or not isinstance(self.runs_successful, int)
@@ -101,14 +104,14 @@ _COLUMNS = tuple(item.name for item in fields(PublishedRow) if "column" in item.
 
 
 def published_list(filters: Mapping[str, str | None], prices: Prices | None = None) -> View:
-    """Return the list of published results, after an overview.
+    """Return the list of published results, preceded by an overview.
 
     Args:
-        filters: Value of each filter in `OPTIONS`, as a user typed it. None: all results.
+        filters: Value of each filter in `OPTIONS`, as entered by the user. None disables a filter.
         prices: Prices of devices, for a column with the cost of each result.
 
     Raises:
-        ValueError: No result has the value of a filter, or no result has all values.
+        ValueError: No result matches a filter, or no result matches all filters.
     """
     rows = _published_rows()
     for option, value in filters.items():
@@ -131,7 +134,7 @@ def published_list(filters: Mapping[str, str | None], prices: Prices | None = No
 
 
 def _published_rows() -> list[PublishedRow]:
-    """Return all published results, by round, workload, and time to target."""
+    """Return all published results, sorted by round, workload, and time to target."""
     order = sorted(
         published_results(),
         key=lambda result: (result.round, result.workload, result.seconds or 0.0),
@@ -184,7 +187,7 @@ def _published_row(result: Result) -> PublishedRow:
 
 
 def _parse_cell(text: str) -> Cell:
-    """Return a cell as a number if it is a number, else as text; an empty cell has no value."""
+    """Return a cell as a number if possible, otherwise as text. Empty cells return None."""
     match = re.fullmatch(r"\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", text)
     if match is None:
         return text or None
@@ -192,9 +195,10 @@ def _parse_cell(text: str) -> Cell:
 
 
 def _section(rows: Sequence[PublishedRow]) -> Section:
-    """Return the table.
+    """Return the section with the table.
 
-    Values that all rows have are labeled lines above it, and columns without room are left out.
+    Values that all rows have in common become labeled lines above the table. Columns that do not
+    fit are omitted.
     """
     table = DataTable.from_rows(map(_table_row, rows)).without_empty()
     common = {}
@@ -254,7 +258,7 @@ def _capitalized(text: str) -> str:
 
 
 def _table_width(table: DataTable) -> int:
-    """Return the width of a table in characters, without the marks of footnotes."""
+    """Return the width of a table in characters, without footnote marks."""
     return 1 + sum(
         3 + _column_width(name, table.values(name)) for name in table.columns if name != "notes"
     )
@@ -266,12 +270,12 @@ def _column_width(name: str, values: Sequence[Any]) -> int:
 
 
 def _with_name(rows: Sequence[PublishedRow], option: str, text: str) -> list[PublishedRow]:
-    """Return the rows that a filter keeps, ignoring case.
+    """Return the rows that match a filter, ignoring case.
 
     Args:
         rows: The rows.
         option: Name of the filter.
-        text: Names, separated by commas. A part of the name of a framework or a system is enough.
+        text: Names, separated by commas. A substring is sufficient for a framework or a system.
 
     Raises:
         ValueError: No row has a given name.
@@ -304,18 +308,23 @@ def _values(row: PublishedRow, option: str) -> list[str]:
 
 
 def _fits(option: str, name: str, values: Sequence[str]) -> bool:
-    """Check whether a name fits the values of a row: it is equal to a value, or a part of it."""
+    """Check whether a name matches the values of a row.
+
+    A name matches if it is equal to a value. For some filters, a substring of a value is
+    sufficient.
+    """
     if option not in _MATCHES_PART:
         return name in values
     return any(name in value or name in re.sub(r"\W", "", value) for value in values)
 
 
 def _with_chips(rows: Sequence[PublishedRow], text: str) -> list[PublishedRow]:
-    """Return the rows with a number of chips.
+    """Return the rows with a given number of chips.
 
     Args:
         rows: The rows.
-        text: A number, numbers, or ranges: `8`, `1,4,8`, `1-16`. 0: CPUs only.
+        text: A number, several numbers, or ranges: `8`, `1,4,8`, `1-16`. 0 selects systems without
+            chips (CPUs only).
 
     Raises:
         ValueError: The text is invalid, or no row has the number of chips.

@@ -1,6 +1,6 @@
 """Commands to run next.
 
-They repeat a result with the settings in its `run.json`, or resume interrupted runs.
+The commands repeat a result with the settings in its `run.json`, or resume interrupted runs.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from suite.results.ratios import MINIMUM_RUNS
 from suite.results.text import clean
 
 RESUMABLE = ("interrupted", "hung", "rank_died")
-"""Status of runs that ended early, for a reason outside of the training."""
+"""Statuses of runs that ended early for a reason outside of the training."""
 _REPLACED_KEYS = ("gpus", "output", "resume", "runs")
-"""Keys that a command for a new measurement sets anew, or leaves at their defaults."""
+"""Keys that a command for a new measurement replaces or resets to their defaults."""
 
 
 def next_commands(result: Result) -> tuple[str, ...]:
     """Return the command that measures a result of this suite on twice as many devices.
 
-    The result is empty if the settings are unknown.
+    The tuple is empty if the settings are unknown.
     """
     return _commands(result, f"gpus={2 * result.devices}") if result.devices else ()
 
 
 def repeating_commands(result: Result) -> tuple[str, ...]:
-    """Return the command that repeats a result of this suite for an interval.
+    """Return the command that repeats a result of this suite to get a confidence interval.
 
-    The result is empty if the settings are unknown.
+    The tuple is empty if the settings are unknown.
     """
     return (
         _commands(result, f"gpus={result.devices}", f"runs={MINIMUM_RUNS}")
@@ -45,7 +45,7 @@ def repeating_commands(result: Result) -> tuple[str, ...]:
 def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
     """Return a command with the settings in the `run.json` of a result.
 
-    Some overrides are left out. The command is quoted for a shell.
+    Some overrides are omitted. The command is quoted for a shell.
     """
     if result.round != OURS:
         return ()
@@ -60,7 +60,7 @@ def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
 
 
 def resuming_commands(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return a sentence with the command that resumes the runs of each output folder."""
+    """Return an explanation and the commands that resume the runs of each output folder."""
     folders = dict.fromkeys(
         Path(run.path).absolute().parents[1 if Path(run.path).is_dir() else 2]
         for run in runs
@@ -76,5 +76,5 @@ def resuming_commands(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _is_run_of_the_suite(path: Path) -> bool:
-    """Check whether the folder of a log, or the folder at `path`, has a `run.json`."""
+    """Check whether the folder of a log, or the folder at `path`, contains a `run.json`."""
     return ((path if path.is_dir() else path.parent) / RUN_FILE).is_file()

@@ -1,4 +1,4 @@
-"""Groups results into the tables of a report, and gives each table a title."""
+"""Groups results into the tables of a report and assigns a title to each table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from suite.results.views.overview import order_of, target_difficulty
 
 
 def group_into_tables(results: Sequence[Result]) -> list[list[Result]]:
-    """Return the results of each table.
+    """Group results into tables.
 
-    They have the same workload, profile, and system. Foreign results have the same workload.
+    The results of a table have the same workload, profile, and system. Foreign results of a table
+    have the same workload.
 
     Times to target come before throughput, and reference runs before demos.
     """
@@ -52,7 +53,7 @@ def _order(result: Result) -> tuple[Any, ...]:
 
 
 def titles(tables: Sequence[Sequence[Result]]) -> list[str]:
-    """Return the titles of tables, all different: `NCF demo, PyTorch 2.11.0, AMD EPYC`."""
+    """Return unique titles of tables, such as `NCF demo, PyTorch 2.11.0, AMD EPYC`."""
     return named_apart([table[0] for table in tables], [_title(table) for table in tables])
 
 
@@ -73,7 +74,7 @@ def _title(table: Sequence[Result]) -> str:
 
 
 def _hardware(result: Result) -> str:
-    """Return the name of the devices without the number of cores: `AMD EPYC`, `V100 SXM`."""
+    """Return the device name without its number of cores: `AMD EPYC`, `V100 SXM`."""
     if result.profile:
         return clean(
             result.device_name.partition(" core(s) of ")[2] or accelerator_name(result.device_name),

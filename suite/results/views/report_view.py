@@ -1,6 +1,6 @@
 """`suite report`: the results of runs in tables.
 
-It also has the speedups, failed runs, and lines that could not be read.
+The report also contains speedups, failed runs, and unreadable log lines.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def report(
     """Return the report on runs.
 
     Args:
-        runs: The runs, failed ones included.
+        runs: The runs, including failed runs.
         prices: Prices of devices, for a column with the cost of each result.
-        against: Results to divide all other results by, for an additional table.
-        verbose: Name the settings that have their default values too.
-        next_steps: End with the folder of the logs and the command for the page.
+        against: Baseline for an additional table of ratios. None omits the table.
+        verbose: True to include settings with default values.
+        next_steps: True to append the folder of the logs and the command for the HTML page.
 
     Raises:
-        ValueError: No price of the list applies, or no result has the value of `against`.
+        ValueError: No price of the list applies, or no result matches `against`.
     """
     results = results_of(runs)
     price_notes = () if prices is None else prices.unused_notes(results)
@@ -71,7 +71,7 @@ def report(
 
 
 def with_single_title(view: View) -> View:
-    """Return a report with the title and notice of its only table.
+    """Return a report whose title and notice are those of its only table.
 
     The table must be the first section.
     """
@@ -87,7 +87,7 @@ def with_single_title(view: View) -> View:
 def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
     """Return a row for each result.
 
-    It has every column, the speedup over the baseline of its series, and the cost.
+    A row has every column, the speedup over the baseline of its series, and the cost.
     """
     over = speedups(results)
     names = [item.name for item in fields(Result) if item.name not in HIDDEN]
@@ -154,7 +154,7 @@ def _problem_sections(runs: Sequence[Run]) -> Iterator[Section]:
 
 
 def _next_section(runs: Sequence[Run]) -> Iterator[Section]:
-    """Yield the folder of the logs and the command that shows figures."""
+    """Yield a section with the folder of the logs and the command for the HTML page."""
     paths = [Path(run.path).absolute() for run in runs if run.path and run.round == OURS]
     if not paths:
         return

@@ -1,6 +1,6 @@
 """Sentences below a table of results.
 
-They are about division, speedups, disagreements, and the use of the machine.
+The sentences are about the division, speedups, disagreements, and the use of the machine.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from suite.results.views.speedup_text import (
 )
 
 _MAX_REASONS, _MAX_PARTS = 4, 4
-"""Reasons for the open division, and parts of a model in a reason, that are named without
+"""Maximum number of reasons for the open division, and of model differences per reason, without
 `--verbose`.
 """
 
 
 def open_division_sentence(deviations: Sequence[Deviation], verbose: bool = False) -> str:
-    """Return the reasons for the open division.
+    """Return the reasons for the open division as a sentence.
 
     Example: `Open division because: profile is demo instead of reference.`
 
     Args:
         deviations: The reasons.
-        verbose: Name all reasons, and all parts of a model that differ from the reference.
+        verbose: True to list all reasons, and all differences between the model and the reference.
     """
     order = {"profile": 0, "dataset": 1, "model": 2}
     ordered = sorted(deviations, key=lambda deviation: order.get(deviation.setting, len(order)))
@@ -72,7 +72,7 @@ def _reason_text(deviation: Deviation, verbose: bool) -> str:
 def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str]) -> list[str]:
     """Return the notes of a row.
 
-    They are labels, deviations from the closed rules, and the method of the score.
+    The notes are labels, deviations from the closed rules, and the method of the score.
     """
     texts = [text for text in (*division(result), *labels(result)) if text not in shared]
     texts += [
@@ -83,9 +83,9 @@ def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str
 
 
 def mean_text(result: Result) -> str:
-    """Return which mean the figures of a result are: `olympic mean of 8 of 10 runs`.
+    """Return how the values of a result are averaged: `olympic mean of 8 of 10 runs`.
 
-    The result is empty for a single run.
+    The text is empty for a single run.
     """
     if not result.to_target or result.runs_successful < 2:
         return ""
@@ -93,7 +93,7 @@ def mean_text(result: Result) -> str:
 
 
 def speedup_sentences(table: Sequence[Result], over: Mapping[str, Ratio]) -> list[str]:
-    """Return the sentences on the speedups of a table: how much, what from, how sure."""
+    """Return sentences on the speedups of a table: size, factors, and confidence."""
     compared = [
         result for result in table if result.key in over and over[result.key].value is not None
     ]
@@ -127,7 +127,7 @@ def speedup_sentences(table: Sequence[Result], over: Mapping[str, Ratio]) -> lis
 
 
 def disagreement_sentences(table: Sequence[Result]) -> list[str]:
-    """Return the sentences on runs of the same experiment in several folders that disagree."""
+    """Return sentences on runs of an experiment that differ between output folders."""
     sentences = []
     for found in find_disagreements(table):
         result, parts = found.result, []
@@ -153,9 +153,9 @@ def disagreement_sentences(table: Sequence[Result]) -> list[str]:
 
 
 def share_sentences(table: Sequence[Result]) -> list[str]:
-    """Return the shares of evaluation and waiting for data in the time.
+    """Return the fractions of time spent on evaluation and on waiting for data.
 
-    They are for tables without the parts of the time.
+    The sentences are for tables without columns for the components of the time.
     """
     if any(result.parts is not None for result in table):
         return []
@@ -172,7 +172,10 @@ def share_sentences(table: Sequence[Result]) -> list[str]:
 
 
 def relative_path_text(path: str) -> str:
-    """Return a path relative to the working directory if it lies below it, as clean text."""
+    """Return a path as sanitized text.
+
+    A path below the working directory is made relative to that directory.
+    """
     absolute = Path(path).absolute()
     here = Path.cwd()
     return clean(

@@ -1,4 +1,4 @@
-"""The settings of results in a report.
+"""Settings of results in a report.
 
 Settings that differ are columns, and common settings are labeled lines.
 """
@@ -23,7 +23,9 @@ from suite.results.text import clean
 from suite.results.views.overview import several_nodes
 
 _MAX_SETTING_COLUMNS = 4
-"""Results that differ in more settings are named by as few of them as distinguish the results."""
+"""Maximum number of setting columns. If more settings differ, only the settings that are needed to
+distinguish the results are shown.
+"""
 
 _NAMED_ELSEWHERE = (
     "profile", "workload", "framework", "framework_version", "device", "device_name", "devices",
@@ -32,27 +34,27 @@ _NAMED_ELSEWHERE = (
     "global_batch_size",
     "batch_unit", "sample_unit", "clock",
 )  # fmt: skip
-"""Settings that the title, the labeled lines, or a column of every table has."""
+"""Settings that are already in the title, the labeled lines, or a column of every table."""
 
 _USUALLY_DEFAULT = (
     "rules", "batch_rule", "lr_scaling", "linear_backend", "thread_waiting", "cores_per_device",
     "threads_per_device",
     "data_fingerprint", "max_epochs", "hyperparameter_set", "graphs", "kernels", "variant", "stop",
 )  # fmt: skip
-"""Settings that follow from the workload, the framework, and the profile unless a user changes
-them. `--verbose` shows them.
+"""Settings whose defaults follow from the workload, the framework, and the profile. `--verbose`
+shows these settings.
 """
 
 _DEMO_LABELS = ("cpu", "demo", "synthetic")
-"""Labels that the notice and the hardware line state already."""
+"""Labels that the notice and the hardware line already contain."""
 
 
 def setting_columns(
     table: Sequence[Result], difference: SettingsDifference
 ) -> dict[str, list[Any]]:
-    """Return the columns that name the rows of a table.
+    """Return the columns that identify the rows of a table.
 
-    They are framework, devices, nodes, and the settings that differ.
+    The columns are framework, devices, nodes, and the settings that differ.
     """
     ours = bool(table[0].profile)
     columns: dict[str, list[Any]] = {}
@@ -77,13 +79,13 @@ def setting_columns(
 
 
 _WITH_FRAMEWORK = ("framework_version", "linear_backend", "graphs", "kernels", "thread_waiting")
-"""Settings that usually follow from the framework."""
+"""Settings that usually depend on the framework."""
 
 
 def _of_frameworks(table: Sequence[Result], difference: SettingsDifference) -> list[str]:
-    """Return the settings that differ between frameworks only.
+    """Return the settings that differ only between frameworks.
 
-    The column of frameworks represents them.
+    These settings have no column, because the column of frameworks represents them.
     """
     frameworks = {result.framework for result in table}
     names = []
@@ -103,7 +105,7 @@ def setting_facts(
     shared: Sequence[str],
     verbose: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the labeled lines above a table: the settings that all results share."""
+    """Yield the labeled lines above a table, which contain the settings of all results."""
     first = table[0]
     common = difference.common
     if first.to_target and "targets" in common:
@@ -147,9 +149,10 @@ def setting_facts(
 def _common_settings(
     first: Result, difference: SettingsDifference, tables: Sequence[Sequence[Result]], verbose: bool
 ) -> list[str]:
-    """Return the common settings of a table that are not at their defaults, as text.
+    """Return the common settings of a table that differ from their defaults, as text.
 
-    Hyperparameters are named if tables of the document have different values for the same workload.
+    Hyperparameters are included if tables of the document have different values for the same
+    workload.
     """
     related = [
         result

@@ -1,4 +1,4 @@
-"""The section of a report with a table of results, and the sentences that belong to the table."""
+"""Report section with a table of results and the sentences about the table."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def results_section(
     """Return the section of a table.
 
     Args:
-        table: Results that share a table, as `group_into_tables` returns them.
+        table: Results of one table from `group_into_tables`.
         prices: Prices of devices, for a column with the cost of each result.
         title: Heading of the section.
-        tables: All tables of the document. Hyperparameters in which tables of the workload differ
-            are named.
-        verbose: Name the settings that have their default values too.
+        tables: All tables of the document. Hyperparameters that differ between tables of the same
+            workload are included.
+        verbose: True to include settings with default values.
     """
     first = table[0]
     difference = settings_difference(table)
@@ -103,7 +103,7 @@ def _data_words(dataset: str) -> str:
 def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
     """Return the measured columns of a row.
 
-    The speedup comes early: a table that is too wide has it in its first part.
+    The speedup is one of the first columns, so that a table that is too wide shows it first.
     """
     required = result.runs_required
     several = result.to_target and result.runs_successful > 1
@@ -130,11 +130,13 @@ def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
 
 
 _SMALL_PART = 0.02
-"""Share of every time to target below which a part has no column."""
+"""Fraction of the time to target below which a component of the time has no column. The fraction
+must be this small in all results.
+"""
 
 
 def _without_small_parts(table: DataTable) -> DataTable:
-    """Return the table without columns for negligible parts.
+    """Return the table without columns for negligible components of the time.
 
     A negligible wait for data is added to training.
     """

@@ -1,6 +1,6 @@
 """`suite scaling`: predictions and measured results in a table.
 
-The module also has the validation of the scaling model.
+The module also prints the validation of the scaling model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RANGES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "device_hours_range": ("device_hours", figure_text),
     "cost_range": ("cost", cost_text),
 }
-"""Column of a range to the figure that it bounds, and the format of its numbers."""
+"""Columns of ranges, with the bounded column and the number format."""
 _SHOWN = (
     "devices", "kind", "global_batch_size", "seconds_per_epoch", "epoch_range",
     "samples_per_second",
@@ -49,11 +49,12 @@ _SHOWN = (
 )  # fmt: skip
 """Columns of tables.
 
-Both bounds of a figure are one column, `90.8–104.8 s`. Further bounds are in files only.
+The bounds of a value are combined into one column, such as `90.8–104.8 s`. Only files contain all
+bounds.
 """
 _KEY_COLUMNS = _SHOWN[:3]
 _WORST_SHOWN = 12
-"""Number of results with the largest errors in the validation."""
+"""Maximum number of results with the largest errors that the validation shows."""
 
 
 def scaling_view(predictions: Sequence[Prediction]) -> View:
@@ -103,7 +104,7 @@ def scaling_view(predictions: Sequence[Prediction]) -> View:
 def _with_ranges(prediction: Prediction) -> DataTable:
     """Return the table of a prediction with the columns of `_RANGES`.
 
-    A measured row has no range.
+    Measured rows have no range.
     """
     table = prediction.table
     for name, (figure, text) in _RANGES.items():
@@ -112,7 +113,7 @@ def _with_ranges(prediction: Prediction) -> DataTable:
 
 
 def _range(row: PredictionRow, figure: str, text: Callable[[float], str]) -> str:
-    """Return the bounds of a figure as text, in its unit; empty without bounds."""
+    """Return the bounds of a value as text with its unit, or an empty string."""
     middle, low, high = row.bounded(figure)
     if middle is None or low is None or high is None:
         return ""
@@ -120,7 +121,7 @@ def _range(row: PredictionRow, figure: str, text: Callable[[float], str]) -> str
 
 
 def _answers(rows: Sequence[PredictionRow]) -> Iterator[str]:
-    """Yield the device counts with the shortest time to target and with the fewest device-hours."""
+    """Yield sentences on the device counts with the shortest time and fewest device-hours."""
     with_times = [row for row in rows if row.seconds and row.device_hours]
     if not with_times:
         return
@@ -146,7 +147,10 @@ def _kind_text(row: PredictionRow) -> str:
 
 
 def _bounds_text(row: PredictionRow, figure: str, text: Callable[[float], str]) -> str:
-    """Return the bounds of a figure, ` (2.8 s to 3.7 s)`; empty if the row was measured."""
+    """Return the bounds of a value as text, such as ` (2.8 s to 3.7 s)`.
+
+    The text is empty for a measured row.
+    """
     _, low, high = row.bounded(figure)
     return f" ({text(low)} to {text(high)})" if low and high else ""
 
@@ -154,8 +158,8 @@ def _bounds_text(row: PredictionRow, figure: str, text: Callable[[float], str]) 
 def validation_view(result: Validation) -> View:
     """Return the validation of the scaling model.
 
-    It has the errors of the model and of simpler rules, the limits, later rounds, and the largest
-    errors.
+    The validation contains the errors of the model and of simpler rules, the limits, later rounds,
+    and the largest errors.
     """
     left_out = ", ".join(f"{reason} ({count})" for reason, count in result.left_out.items())
     count = sum(map(len, result.families))

@@ -1,4 +1,4 @@
-"""The form of every view: sections with a table and sentences, and the data for files."""
+"""Common structure of all views: sections with tables and sentences, and file data."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ DEVICES_NOT_KNOWN = (
     "the number of devices is not known; it is a CPU system, or system.json is missing above its"
     " logs"
 )
-"""Reason why a foreign result cannot be compared by its number of devices."""
+"""Reason why a foreign result cannot be compared by number of devices."""
 
 
 class SectionKind(enum.Enum):
-    """Content of a section, for code that depends on it."""
+    """Content of a section, for code that depends on the content."""
 
     OTHER = enum.auto()
     OVERVIEW_SPEEDUPS = enum.auto()
-    """Speedups of the cells of an overview."""
+    """Speedups of the cells in an overview."""
     RESULTS = enum.auto()
-    """The results of one table, in the order of `group_into_tables`."""
+    """Results of one table, in the order of `group_into_tables`."""
     STUDY = enum.auto()
     ALL_REDUCE = enum.auto()
     FAILED_RUNS = enum.auto()
@@ -35,71 +35,73 @@ class SectionKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs, labeled lines, a table, commands, and bullets.
+    """Heading, paragraphs, labeled lines, a table, commands, and bullets.
 
-    All are plain text. Nothing is escaped yet.
+    All texts are plain text that is not yet escaped.
     """
 
     title: str = ""
     above: tuple[str, ...] = ()
     """Paragraphs before the table."""
     table: DataTable | None = None
-    """Columns that suite.results.render.tables can show.
+    """Table that suite.results.render.tables can format.
 
-    A column `notes` (tuples of texts) becomes footnotes.
+    Texts in the column `notes` (tuples of strings) become footnotes.
     """
     commands: tuple[str, ...] = ()
-    """Commands to run, after the table.
+    """Commands for the user, after the table.
 
-    They are never broken over lines. Text from logs in them must be quoted.
+    Commands are never wrapped. Text from logs in commands must be quoted for a shell.
     """
     below: tuple[str, ...] = ()
-    """Bullets at the end."""
+    """Bullets at the end of the section."""
     keys: int = 1
-    """Number of first columns that name a row. A table that is too wide repeats them."""
+    """Number of leading columns that identify a row. If a table is too wide, each of its
+    continuations repeats these columns.
+    """
     of: tuple[tuple[Columns, ...], ...] = ()
-    """Runs or results of each row of the table, for the filters of the page."""
+    """For each row of the table, its runs or results. The filters of the page use them."""
     facts: tuple[tuple[str, str], ...] = ()
-    """Labeled lines before the table: (label, text). At most six."""
+    """At most six labeled lines before the table, as pairs of label and text."""
     kind: SectionKind = SectionKind.OTHER
     pieces: tuple[tuple[str, tuple[Columns, ...]], ...] = ()
-    """The labeled lines with the results that each is about, for the filters of the page.
+    """Labeled lines with the results that each line is about, for the filters of the page.
 
-    Without results: about all.
+    Lines without results are about all results.
     """
 
 
 class ViewKind(enum.Enum):
-    """Content of a view, for code that depends on it."""
+    """Content of a view, for code that depends on the content."""
 
     OTHER = enum.auto()
     COMPARISON = enum.auto()
     """Ratios of two sets of results."""
     CONVERGENCE = enum.auto()
-    """Epochs to target, compared with published runs."""
+    """Epochs to target, compared with those of published runs."""
 
 
 @dataclass(frozen=True)
 class View:
-    """Everything that a command prints."""
+    """Complete output of a command."""
 
     title: str
     sections: tuple[Section, ...]
     data: DataTable
-    """All figures, unrounded, for CSV, JSON and Parquet.
+    """Unrounded values for CSV, JSON, and Parquet files.
 
-    The names of the columns have the units.
+    The column names include the units.
     """
     above: tuple[str, ...] = (NOT_VERIFIED,)
     notes: tuple[str, ...] = ()
-    """Messages about the options of the command, for standard error."""
+    """Messages about the options of the command, which are printed to standard error."""
     kind: ViewKind = ViewKind.OTHER
 
 
 def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
     """Return the target and the data set of results as labeled lines.
 
-    Different values are joined: `ml-demo or ml-20m`.
+    Different values are joined, as in `ml-demo or ml-20m`.
     """
 
     def data_set(result: Result) -> str:
@@ -123,13 +125,13 @@ def target_and_data_text(results: Sequence[Result]) -> str:
 
 
 def result_labels(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Return the labels of each result that not all results have."""
+    """Return for each result the labels that not all results have."""
     shared = shared_labels(results)
     return [tuple(label for label in labels(result) if label not in shared) for result in results]
 
 
 def with_error(value: float, error: float | None, unit: float) -> str:
-    """Return a figure and its standard error, both multiplied by a unit: `41 ± 3`."""
+    """Format a value and its standard error, both multiplied by a unit: `41 ± 3`."""
     return figure_text(value * unit) + (
         "" if error is None else f" ± {figure_text(error * unit, 2)}"
     )

@@ -13,7 +13,7 @@ NOT_SEPARATED = "These logs do not separate setup from training, so time per epo
 
 
 def times_text(ratio: float) -> str:
-    """Return a ratio as text: `1.06× faster`, `1.28× slower`, `as fast`."""
+    """Format a ratio: `1.06× faster`, `1.28× slower`, `as fast`."""
     amount = ratio_text(max(ratio, 1 / ratio))
     return AS_FAST if amount == "1.00" else f"{amount}× {'faster' if ratio > 1 else 'slower'}"
 
@@ -79,7 +79,7 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
     if speedup.setup_explains_much:
         yield setup_sentence(speedup)
     factors = [result.scaling_factor or 1.0 for result in (speedup.before, speedup.after)]
-    if not math.isclose(*factors, rel_tol=1e-6):  # the published files hold rounded factors
+    if not math.isclose(*factors, rel_tol=1e-6):  # The published files contain rounded factors.
         yield (
             f"The times are multiplied by the scaling factors {factors[0]:.6g} and"
             f" {factors[1]:.6g}."
@@ -87,9 +87,9 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
 
 
 def setup_sentence(speedup: Ratio) -> str:
-    """Return the sentence on how much of a difference setup explains.
+    """Return a sentence on how much of the difference in time is due to setup.
 
-    Both results must have their parts.
+    The components of the time must be available for both results.
     """
     before, after = speedup.before.parts, speedup.after.parts
     assert before is not None
@@ -104,7 +104,10 @@ def setup_sentence(speedup: Ratio) -> str:
 
 
 def interval_sentence(speedups: Iterable[Ratio]) -> str:
-    """Return the sentence on why speedups have no confidence interval; empty if all have one."""
+    """Return a sentence on why speedups have no confidence interval.
+
+    The text is empty if all speedups have an interval.
+    """
     without = [
         speedup for speedup in speedups if speedup.interval is None and speedup.value is not None
     ]

@@ -1,4 +1,4 @@
-"""Columns of study tables, by the names that study files list them with."""
+"""Columns of study tables, by the names that study files use."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from suite.results.scores import published_results
 from suite.results.series import Series, all_series
 
 _FORWARD_PASSES = {"train": 3, "forward_backward": 3}
-"""Multiply-adds of a step of each mode, relative to a forward pass.
+"""Multiply-adds of a step in each mode, relative to a forward pass.
 
-A backward pass has twice as many as a forward pass.
+A backward pass has twice as many multiply-adds as a forward pass.
 """
 _DEFAULT_COLUMNS = ("samples/s", "ms/step")
 _COST_COLUMNS = ("cost", "cost/million")
@@ -30,16 +30,16 @@ _COST_COLUMNS = ("cost", "cost/million")
 
 @dataclass(frozen=True)
 class StudyLine:
-    """A line of the table of a study: the values of the keys, and the result with these values."""
+    """Line of a study table: values of the study's keys, and the matching result."""
 
     values: Mapping[str, str]
-    """Key of the study to its value, in the order of the keys."""
+    """Value of each key of the study, in the order of the keys."""
     result: Result | None
-    """Missing if all runs failed."""
+    """The result. None if all runs failed."""
     outcome: str = "measured"
-    """`measured`, `OOM`, `–` (not possible), `not run`, or the status of the run."""
+    """`measured`, `OOM`, `–` (impossible combination), `not run`, or the status of the run."""
     notes: tuple[str, ...] = ()
-    """Reason for the missing result, or labels and settings that only some lines have."""
+    """Reason for a missing result, or labels and settings that only some lines have."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class StudyContext:
     prices: Prices | None = None
 
     def series_of(self, result: Result) -> Series[Result] | None:
-        """Return the series of a result; None for a result without a time and a throughput."""
+        """Return the series of a result, or None without a time and a throughput."""
         return self._series.get(result.key)
 
     @functools.cached_property
@@ -59,9 +59,9 @@ class StudyContext:
         return {result.key: series for series in all_series(results) for result in series}
 
     def similar_results(self, line: StudyLine, *keys: str) -> Iterator[Result]:
-        """Yield the results of the lines with the same values as `line`.
+        """Yield the results of the lines that have the same values as `line`.
 
-        The values of `keys` may differ.
+        Only the values of `keys` may differ.
         """
         fixed_keys = [key for key in line.values if key not in keys]
         for candidate in self.lines:
@@ -71,11 +71,13 @@ class StudyContext:
 
 
 StudyValue = Callable[[Result, StudyLine, StudyContext], float | None]
-"""Function that computes a column of a study from a result, its line, and the study."""
+"""Function that computes a column of a study table. The arguments are a result, its line, and the
+study.
+"""
 
 
 def column_value(name: str, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the value of a column in a line, if it was measured."""
+    """Return the value of a column in a line, or None if the value was not measured."""
     column = STUDY_COLUMNS[name]
     if line.result is None or column.value is None:
         return None
@@ -84,9 +86,9 @@ def column_value(name: str, line: StudyLine, context: StudyContext) -> float | N
 
 
 def column_names(listed: object) -> list[str]:
-    """Return the names of the columns of a table.
+    """Return the column names of a study table.
 
-    They are valid names of the study file, or the default, and the columns of costs.
+    The names are the valid names in the study file, or the default names, and the cost columns.
     """
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     existing = [name for name in names if name in STUDY_COLUMNS]
@@ -94,7 +96,7 @@ def column_names(listed: object) -> list[str]:
 
 
 def batch_per_device(result: Result) -> float | None:
-    """Return the batch size per device, in the unit of the batch."""
+    """Return the batch size per device in the batch unit of the workload."""
     if not result.global_batch_size or not result.devices:
         return None
     return result.global_batch_size / result.devices
@@ -105,12 +107,12 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 
 def _field(name: str, factor: float = 1.0) -> StudyValue:
-    """Return the function of a column that has the value of a field of the result."""
+    """Return a column function that reads a field of the result."""
     return lambda result, line, context: _scaled(getattr(result, name), factor)
 
 
 def _link(name: str, factor: float) -> StudyValue:
-    """Return the function of a column for a figure of the fitted link.
+    """Return a column function that reads a value of the fitted link.
 
     The link is fitted to the all-reduces of all sizes.
     """
@@ -120,16 +122,16 @@ def _link(name: str, factor: float) -> StudyValue:
 
 
 def _all_reduce(value: Callable[[AllReduceTime], float]) -> StudyValue:
-    """Return the function of a column that is the mean over all runs that measured all-reduces."""
+    """Return a column function that averages over all runs that measured all-reduces."""
     return lambda result, line, context: (
         fmean(map(value, result.all_reduces)) if result.all_reduces else None
     )
 
 
 def _per_sample(name: str, divisor: str, factor: float = 1.0) -> StudyValue:
-    """Return the function of a column that divides two sums over all runs.
+    """Return a column function that divides two sums over all runs.
 
-    The denominator is `divisor`.
+    The denominator is the sum of `divisor`.
     """
     quotient = share_of(name, [divisor])
     return lambda result, line, context: _scaled(quotient(result.runs, ""), factor)
@@ -150,7 +152,7 @@ def _bus_gb_per_second(times: AllReduceTime) -> float:
 
 
 def _seconds(result: Result) -> float | None:
-    """Return the time to the target, or the length of runs without a target."""
+    """Return the time to target, or the run length without a target."""
     return result.seconds if result.seconds is not None else result.run_seconds
 
 
@@ -167,9 +169,9 @@ def _mean_of_timed_steps(result: Result, line: StudyLine, context: StudyContext)
 
 
 def _ms_per_sample(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time of a sample on a device.
+    """Return the time per sample on a device in ms.
 
-    If a batch counts tokens, the runs give the samples of a step.
+    If the batch size is in tokens, the number of samples per step comes from the runs.
     """
     batch = batch_per_device(result)
     if result.batch_unit not in ("", "samples"):
@@ -186,7 +188,7 @@ def _megapixels_per_second(result: Result, line: StudyLine, context: StudyContex
 
 
 def _tflops(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the rate of floating-point operations, two for each multiply-add."""
+    """Return the TFLOP/s, with two floating-point operations per multiply-add."""
     multiply_adds, rate = result.model_multiply_adds, result.samples_per_second
     if not multiply_adds or not rate:
         return None
@@ -194,7 +196,10 @@ def _tflops(result: Result, line: StudyLine, context: StudyContext) -> float | N
 
 
 def _speedup(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the speedup over the baseline of the result's series; 1 for the baseline."""
+    """Return the speedup over the baseline of the result's series.
+
+    The speedup of the baseline is 1.
+    """
     series = context.series_of(result)
     if series is None:
         return None
@@ -203,7 +208,7 @@ def _speedup(result: Result, line: StudyLine, context: StudyContext) -> float | 
 
 
 def _speedup_per_device(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the speedup divided by the ratio of devices."""
+    """Return the speedup divided by the ratio of device counts."""
     series = context.series_of(result)
     if series is None or not series.baseline.devices or not result.devices:
         return None
@@ -216,9 +221,9 @@ def _ratio_to_first(result: Result, line: StudyLine, context: StudyContext) -> f
 
 
 def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return t(2b) / 2t(b).
+    """Return t(2b) / 2t(b), where t is the step time and b is half of this batch size.
 
-    It is above 1 if a sample takes longer in this batch than in half the batch.
+    The ratio is above 1 if a sample takes longer in this batch than in a batch of half the size.
     """
     half_batch = (batch_per_device(result) or 0.0) / 2
     for candidate in context.similar_results(line, "batch"):
@@ -228,9 +233,9 @@ def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float |
 
 
 def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time in the DGX-1 scaling article on the same number of devices.
+    """Return the time in the DGX-1 scaling article for the same number of devices.
 
-    Returns None except for reference runs.
+    The function returns None for runs of other profiles than reference.
     """
     if result.profile != "reference":
         return None
@@ -242,9 +247,9 @@ def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> 
 
 
 def _cost(result: Result, context: StudyContext, seconds: float | None) -> float | None:
-    """Return devices × hours × price of a device for an hour.
+    """Return the cost: devices × hours × price per device-hour.
 
-    The price is from the command line, or from the log.
+    The price comes from the command line or from the log.
     """
     price = result.price if context.prices is None else context.prices.price(result)
     if price is None or not seconds or not result.devices:
@@ -265,14 +270,14 @@ def _cost_of_million_samples(
 
 
 def _column(heading: str, text: str, value: StudyValue) -> Column:
-    """Return a numeric column that only studies have."""
+    """Return a numeric column that exists only in studies."""
     return Column(text, value, kind="number", heading=heading)
 
 
 def _result_columns() -> Iterator[tuple[str, Column]]:
-    """Yield the numeric columns of results by their names and by their headings.
+    """Yield the numeric columns of results, by name and by heading.
 
-    suite.results.columns defines them.
+    suite.results.columns defines these columns.
     """
     for item in declared_fields(Result):
         if kind_of(item) in ("number", "count"):
@@ -342,4 +347,4 @@ STUDY_COLUMNS: Mapping[str, Column] = {
     **dict(_result_columns()),
     **{column.heading: column for column in _STUDY_COLUMNS},
 }
-"""Columns that studies may list, by name."""
+"""Columns that a study file may list, by name."""

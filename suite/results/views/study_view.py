@@ -1,4 +1,4 @@
-"""Studies: a table with a line for each cell of a study. A cell without a result has the reason."""
+"""Studies: a table with a line for each cell. A cell without a result has a reason."""
 
 from __future__ import annotations
 
@@ -42,37 +42,37 @@ _OUTCOME_TEXTS = {"–": "not possible"}
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study with the results that exist so far."""
+    """Study with the results that are available so far."""
 
     name: str
     sentence: str
-    """The question of the study."""
+    """Question that the study answers."""
     size: str
-    """`full`, or `ci` for the small version."""
+    """`full`, or `ci` for the small version of the study."""
     keys: tuple[str, ...]
     lines: tuple[StudyLine, ...]
     table: Mapping[str, Json] = field(default_factory=dict)
-    """`columns` and `fit` of the study's file."""
+    """`columns` and `fit` in the study file."""
     figure: Mapping[str, Json] = field(default_factory=dict)
-    """`y` and `kind` of the study's file."""
+    """`y` and `kind` in the study file."""
     folder: str = ""
     """Folder of the study's jobs."""
 
     @property
     def measured(self) -> list[StudyLine]:
-        """The lines with a result."""
+        """Return the lines that have a result."""
         return [line for line in self.lines if line.result is not None]
 
     @property
     def results(self) -> list[Result]:
-        """The results of the measured lines."""
+        """Return the results of the measured lines."""
         return [line.result for line in self.lines if line.result is not None]
 
 
 def studies(runs: Sequence[Run]) -> list[StudyResult]:
-    """Return the studies of runs.
+    """Return the studies that the runs belong to.
 
-    The study of a run follows from the plan files in the output folder of its job.
+    The plan file in the output folder of a job identifies the study of its runs.
     """
     jobs_of_folders: dict[Path, dict[str, list[Run]]] = {}
     for run in runs:
@@ -109,7 +109,7 @@ def _study_result(
         members,
     ) in (
         jobs.items()
-    ):  # jobs without a plan file, or of an earlier command with the same output folder
+    ):  # The jobs have no plan file, or belong to an earlier command with the same output folder.
         logged_values = next((run.study_cell for run in members if run.study == name), None)
         if logged_values is not None and job not in cells:
             pairs = [text.partition("=")[::2] for text in logged_values]
@@ -134,9 +134,9 @@ def _mapping(plan: Mapping[str, Json], key: str) -> Mapping[str, Json]:
 
 
 def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyLine, ...]:
-    """Return the lines with notes on labels and settings that only some results have.
+    """Add notes on labels and settings that only some results have to the lines.
 
-    Keys of the study are no notes.
+    Keys of the study do not get a note.
     """
     results = [line.result for line in lines if line.result is not None]
     labels = result_labels(results)
@@ -154,7 +154,7 @@ def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyL
 def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
     """Return the cells of a plan by job.
 
-    Malformed cells are skipped, because plan files are not trusted.
+    Malformed cells are skipped, because plan files are untrusted.
     """
     listed = plan.get("cells")
     cells: dict[str, dict[str, Any]] = {}
@@ -171,7 +171,7 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
 def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
     """Return the values of a cell by key.
 
-    Keys with the name of a column are skipped, because they would hide the column.
+    Keys that have the name of a column are skipped, because they would replace the column.
     """
     cleaned = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MAX_KEYS]}
     return {
@@ -182,7 +182,7 @@ def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
 def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) -> list[StudyLine]:
     """Return the lines of a cell.
 
-    It has several lines if its runs form several results, such as runs on two machines.
+    A cell has several lines if its runs form several results, such as runs on two machines.
     """
     values = {key: cell["values"].get(key, "") for key in keys}
     results = [result for result in results_of(runs) if result.runs_successful]
@@ -203,7 +203,7 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) ->
 def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]:
     """Return a section for each study.
 
-    If titles are equal, they also contain the folders of the studies.
+    Studies with equal titles also have their folder in the title.
     """
     results = studies(runs)
     sections_of_studies = [study_section(result, prices) for result in results]
@@ -222,7 +222,7 @@ def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]
 def study_section(study: StudyResult, prices: Prices | None = None) -> Section:
     """Return the section of a study.
 
-    It has the question, and a table of the keys and of the columns that have a value.
+    The section has the question, and a table with the keys and all columns that have a value.
     """
     context, columns = (
         StudyContext(study.measured, prices),
@@ -282,11 +282,9 @@ def _title(study: StudyResult) -> str:
 
 
 def fits(study: StudyResult) -> list[tuple[str, StepFit]]:
-    """Return the fit step = t0 + c·b for each combination of the remaining keys.
+    """Return the fit step = t0 + c·b for each combination of the other keys.
 
-    b is the batch per device.
-
-    Empty unless the study's file requests the fit.
+    b is the batch per device. The list is empty unless the study file requests the fit.
     """
     if not study.table.get("fit"):
         return []
@@ -310,9 +308,10 @@ def fits(study: StudyResult) -> list[tuple[str, StepFit]]:
 
 
 def _fit_text(name: str, fit: StepFit) -> str:
-    """Return a fit as text: `step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples per device.
+    """Format a fit of step times.
 
-    Largest deviation: 4.0 %.`
+    Example: `step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples per device. Largest deviation: 4.0
+    %.`
     """
     constant, slope = with_error(fit.t0, fit.t0_error, 1e3), with_error(fit.c, fit.c_error, 1e3)
     label = f"{clean(name, 60)}: " if name else ""

@@ -1,10 +1,10 @@
 """`suite tables`: tables 1-7 of the DGX-1 scaling article.
 
-They show measured results and the article's results.
+The tables show measured results and the article's results.
 
-Tables 1-6 show a workload each: devices, batch, time per epoch, epochs to target, time to target,
-precision. Table 7 shows speedups over the baseline of each series, and the factors of the speedup
-between all pairs of device counts.
+Tables 1-6 each show one workload with devices, batch, time per epoch, epochs to target, time to
+target, and precision. Table 7 shows speedups over the baseline of each series, and the factors of
+the speedup between all pairs of device counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TABLES: Mapping[str, int] = {
     "transformer": 5,
     "ncf": 6,
 }
-"""Number of the article's table for each workload."""
+"""Number of the table in the article, by workload."""
 SUMMARY_TABLE = 7
 _EXPLAINED = (
     (
@@ -47,7 +47,7 @@ _EXPLAINED = (
     "Scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
 )
 SAME_AS_PRINTED = 0.003
-"""Largest relative difference that rounding of the printed figures explains."""
+"""Maximum relative difference that rounding in the article explains."""
 _MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
 _COUNTS = ("runs_successful", "runs_failed")
 _BATCH = ("global_batch_size", "batch_size_per_device")
@@ -58,15 +58,15 @@ _FACTORS = (
     "efficiency", "setup", "scaling_efficiency", "interval_low", "interval_high", "notes",
 )  # fmt: skip
 Line = dict[str, Any]
-"""Columns of the data: a result or a speedup."""
+"""Row of the data: a result or a speedup by column name."""
 
 
 def tables(results: Sequence[Result], with_article: bool = False) -> View:
-    """Return the tables of results in the article's order of workloads.
+    """Return the tables of results, with workloads in the article's order.
 
     Args:
         results: Measured results.
-        with_article: Add the article's tables, and check its printed speedups.
+        with_article: True to add the article's tables and check the speedups in its table 7.
 
     Raises:
         ValueError: No run has a time to target.
@@ -124,7 +124,7 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
-    """Return the speedups that the article's table 7 prints.
+    """Return the speedups in the article's table 7.
 
     The keys are workload, devices before, and devices after.
 
@@ -151,9 +151,9 @@ def _order(family: Sequence[Result]) -> tuple[Any, ...]:
 
 
 def _labels(group: Sequence[Sequence[Result]]) -> dict[str, str]:
-    """Return the label of each result of families with the same title.
+    """Return the label of each result in families with the same title.
 
-    It has the settings of the family, then those of the series.
+    A label has the settings of the family, followed by the settings of the series.
     """
     results = [result for family in group for result in family]
     of_families = distinct_labels(results, ignored=("gpus",), always=("targets", "dataset"))
@@ -188,7 +188,8 @@ def _results(
 ) -> Iterator[Line]:
     """Yield the columns of each result.
 
-    Results on the same devices with one label get a further label, such as the nodes.
+    Results on the same devices with equal labels get an additional label, such as the number of
+    nodes.
     """
     results = [result for family in group for result in family]
     further = distinct_labels(
@@ -254,11 +255,13 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
 
 
 def pairs_section(results: Sequence[Result], most: int) -> Section | None:
-    """Return the speedups between all pairs of device counts of each series; None without pairs.
+    """Return the speedups between all pairs of device counts, or None without pairs.
+
+    Both results of a pair belong to the same series.
 
     Args:
         results: Results of a table.
-        most: Largest number of pairs.
+        most: Maximum number of pairs.
     """
     of_frameworks = grouped(families(results), lambda family: family[0].framework)
     rows: list[Line] = []
@@ -296,7 +299,8 @@ def _pairs(
 def _table_7(pairs: Sequence[Line], single: Sequence[tuple[str, Result]]) -> Iterator[Section]:
     """Yield the speedups of table 7.
 
-    They are over the baseline of each series and for all pairs. Results without a speedup follow.
+    The first speedups are relative to the baseline of each series, followed by the speedups of all
+    pairs. Results without a speedup come last.
     """
     from_baseline = [row for row in pairs if row["from_fewest"]]
     places = sorted({(row["devices_from"], row["devices_to"]) for row in from_baseline})

@@ -1,6 +1,6 @@
-"""Rows of a comparison, and their verdicts.
+"""Rows of a comparison and their verdicts.
 
-A verdict claims a difference only if the runs show it (docs/how-to/compare.md).
+A verdict claims a difference only if the runs are sufficient evidence (docs/how-to/compare.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from suite.results.text import rate_text, time_text
 
 
 class RowKind(enum.Enum):
-    """Kind of a row in the data of a comparison. The value is the text in files."""
+    """Kind of a row in the data of a comparison.
+
+    The value of a member is its text in files.
+    """
 
     RATIO = "ratio"
     REFUSED = "refused"
@@ -28,7 +31,7 @@ class RowKind(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow:
-    """A row in the data of a comparison. The fields are the columns of files, in this order."""
+    """Row in the data of a comparison. The fields are the columns of files, in this order."""
 
     kind: RowKind = column("`ratio`, `refused`, or `convergence`", unknown=RowKind.RATIO)
     workload: str | None = column("Workload of both results")
@@ -55,39 +58,41 @@ class ComparisonRow:
     differences: str | None = column("Settings that differ, with both values")
 
     def columns(self) -> dict[str, Any]:
-        """Return the values by column, as files hold them."""
+        """Return the values by column name in the form for files."""
         return {item.name: getattr(self, item.name) for item in fields(self)} | {
             "kind": self.kind.value
         }
 
 
 COLUMNS = tuple(item.name for item in fields(ComparisonRow))
-"""Columns of the data of a comparison."""
+"""Column names of the data of a comparison."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity in which two results are compared."""
+    """Quantity by which two results are compared, such as the time to target."""
 
     name: str
     unit: str
     verb: str
-    """Verb between a side and its value: `took`."""
+    """Verb between a side and its value, such as `took`."""
     claim: str
-    """Claim that a side is better, with `{better}`, `{worse}`, and `{times}`."""
+    """Sentence that a side is better, with the placeholders `{better}`, `{worse}`, and
+    `{times}`.
+    """
     value: Callable[[Result], float | None]
     value_of_run: Callable[[Run], float | None]
-    """Value of a run. The value of a result is a mean of these."""
+    """Function that returns the value of a run. The value of a result is the mean over runs."""
     ratio: Callable[[Ratio], float | None]
     interval: Callable[[Ratio], Interval | None]
 
 
 def quantities(in_blocks: bool) -> tuple[Quantity, ...]:
-    """Return the quantities in which two results are compared, the most important quantity first.
+    """Return the quantities of a comparison, the most important quantity first.
 
     Args:
-        in_blocks: The logs of both results separate setup, so time per epoch is the time of the
-            blocks.
+        in_blocks: True if the logs of both results separate setup. Time per epoch then includes
+            only the blocks.
     """
     return _TIME, _EPOCH_TIME if in_blocks else _EPOCH_TIME_WITH_SETUP, _EPOCHS, _THROUGHPUT
 
@@ -148,13 +153,13 @@ _THROUGHPUT = Quantity(
 
 
 def quantity_texts(quantity_name: str, *values: float) -> list[str]:
-    """Return values of a quantity with its unit: `12.2 s`, `16.4`, `140,187 samples/s`.
+    """Format values of a quantity with its unit: `12.2 s`, `16.4`, `140,187 samples/s`.
 
     Epochs have no unit.
 
     Args:
         quantity_name: Name of the quantity.
-        values: Values, which get a common unit of time.
+        values: Values. Times get a common unit.
     """
     if quantity_name in (TIME, EPOCH_TIME):
         return [time_text(value, min(values)) for value in values]
@@ -169,8 +174,8 @@ def judge(
     """Return a row with values, interval, p value, and verdict of a quantity.
 
     Args:
-        quantity: The quantity. Its ratio in `measured` is known.
-        row: The row as far as it is the same for all quantities.
+        quantity: The quantity. Its ratio in `measured` must be available.
+        row: The row with the columns that all quantities share.
         measured: Ratio of the result of the first side (`after`) to the result of the second side
             (`before`).
         names: Names of the two sides in sentences.
@@ -201,7 +206,7 @@ def judge(
 
 
 def _values_of_runs(quantity: Quantity, result: Result) -> list[float | None]:
-    """Return the value of each run. Empty for a published mean without single runs."""
+    """Return the value of each run. Published means without individual runs return []."""
     return [] if result.single_figure else [quantity.value_of_run(run) for run in result.runs]
 
 
@@ -210,13 +215,13 @@ def _verdict(
 ) -> str:
     """Return the verdict on a quantity.
 
-    If failed runs leave a side without an official score, no side is called better.
+    If failed runs invalidate the official score of a side, the verdict calls neither side better.
 
     Args:
         quantity: The quantity.
         row: Columns with the values of the quantity.
         sides: Result of each side, by the name of the side.
-        smallest_p: The smallest p value that this many runs can give.
+        smallest_p: The smallest p value that is possible with this number of runs.
     """
     verdict = _verdict_on_successful_runs(quantity, row, tuple(sides), smallest_p)
     failed = {name: failures(result) for name, result in sides.items() if result.runs_failed}
@@ -232,7 +237,7 @@ def _verdict(
 
 
 def _texts(row: ComparisonRow) -> list[str]:
-    """Return the values of both sides with their unit."""
+    """Return the values of both sides with units."""
     assert row.quantity is not None
     assert row.ours_value is not None
     assert row.theirs_value is not None
@@ -240,7 +245,7 @@ def _texts(row: ComparisonRow) -> list[str]:
 
 
 def _are_equal(row: ComparisonRow) -> bool:
-    """Check whether both values are the same text and the ratio rounds to 1."""
+    """Check whether the formatted values are equal and the ratio rounds to 1."""
     ours, theirs = _texts(row)
     assert row.ratio is not None
     return ours == theirs and ratio_text(row.ratio) == "1.00"
@@ -263,7 +268,7 @@ def _verdict_on_successful_runs(
 ) -> str:
     """Return the verdict on the successful runs.
 
-    It claims a difference only if the runs show it.
+    The verdict claims a difference only if the runs are sufficient evidence.
     """
     assert row.ratio is not None
     values = _values_text(quantity, row, names)
@@ -305,9 +310,9 @@ def _verdict_on_successful_runs(
 
 
 def _interval_of_better(row: ComparisonRow) -> Interval | None:
-    """Return the interval of the ratio of the better side to the worse side.
+    """Return the interval of the ratio between the better and the worse side.
 
-    Returns None without an interval.
+    The function returns None without an interval.
     """
     assert row.ratio is not None
     if not row.ratio_low or not row.ratio_high:

@@ -43,9 +43,7 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(
 
 
 def test_the_docs_have_the_same_figures():
-    text = (PROJECT / "docs" / "dev/equivalence.md").read_text(
-        encoding="utf-8"
-    )
+    text = (PROJECT / "docs" / "dev/equivalence.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     errors = [
         registered_frameworks()[name].max_error_vs_float64

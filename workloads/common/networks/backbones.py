@@ -1,8 +1,9 @@
-"""Pretrained backbones (`backbone.weights=`): the published file is verified, then converted once.
+"""Pretrained backbones: verify the file of `backbone.weights=` and convert it once.
 
 The converted weights are a small prepared data set in DATA/backbones/WORKLOAD-DIGEST/, with
-`weights.npz` and a manifest, which is written last. The settings contain the file's name and
-digest. Workers find the folder, which is next to the data set, by the digest and read only arrays.
+`weights.npz` and a manifest. The manifest is written last. The settings of a run contain the name
+and digest of the weight file. Worker processes use the digest to find the folder of the converted
+weights, which is next to the data set. Workers read only arrays and never the original weight file.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from workloads.files import read_bytes
 
 WEIGHTS = "weights.npz"
 BYTES_MAXIMUM = 1 << 30
-"""Maximum size of a file. ResNet-152's weights have 240 MB."""
+"""Maximum size of a weight file in bytes. For comparison, ResNet-152's weights have 240 MB."""
 
-_Bytes = bytes  # a field of a class below is named `bytes`
+_Bytes = bytes  # In a class below, a field named `bytes` hides the built-in type.
 Shapes = Mapping[str, tuple[int, ...]]
-"""Shape of every array that a workload needs, by its canonical name (torchvision's name)."""
+"""Shape of every array that a workload needs. The key is the array's name in torchvision."""
 Decode = Callable[[bytes], Mapping[str, Array]]
-"""Function that converts a file's content to arrays by canonical name.
+"""Function that converts the content of a weight file to arrays by torchvision name.
 
-It raises ValueError for an invalid file, with a message in one line without the file name.
+The function raises ValueError for an invalid file. The error message is one line and does not
+contain the file name.
 """
 
 
@@ -51,14 +53,14 @@ class BackboneOptions:
         key="backbone.allow_other",
     )
     backbone: Mapping[str, str] | None = field(default=None, metadata={"internal": True})
-    """File name and digest of the weights, set by `resolve`."""
+    """File name and digest of the backbone weights. `resolve` sets this option."""
 
 
 @dataclass(frozen=True)
 class Resaved:
-    """File with the weights of a published file in a different format.
+    """File that contains the weights of a published file in a different format.
 
-    The publisher states that the weights are equal.
+    The publisher states that the weights in the two files are equal.
     """
 
     file: str
@@ -68,32 +70,33 @@ class Resaved:
 
 @dataclass(frozen=True)
 class Published:
-    """Pretrained weights of a reference run.
+    """Pretrained weights that a reference run starts from.
 
-    Either `sha256` or `md5` is set: the digest given by the publisher or by the rules.
+    Either `sha256` or `md5` is set. The digest comes from the publisher or from the MLPerf rules.
     """
 
     file: str
     url: str
     bytes: int | None = None
-    """Size of the file, or None if it is not published."""
+    """Size of the file in bytes, or None if the publisher does not give the size."""
     sha256: str = ""
     resaved: Resaved | None = None
-    """Alternative file, which is also accepted. The rules allow the weights of the original file.
-    Until both files have been converted to the same arrays, a run with the alternative file is
-    open."""
+    """Alternative file that a run may use in place of the published file. The MLPerf rules name
+    only the published file. A run with the alternative file is in the open division until
+    both files have been converted on this machine and the resulting arrays are equal.
+    """
     md5: str = ""
     network: str = "torchvision's ImageNet backbone"
 
     def is_content(self, data: _Bytes) -> bool:
-        """Return whether `data` is the content of the published file."""
+        """Return whether `data` has the digest of the published file."""
         if self.sha256:
             return hashlib.sha256(data).hexdigest() == self.sha256
         return hashlib.md5(data, usedforsecurity=False).hexdigest() == self.md5
 
     @property
     def described(self) -> str:
-        """File name, size and digest: `resnet34-333f7ec4.pth (87,306,240 bytes, 333f7ec4…)`."""
+        """Return file name, size, and digest: `resnet34-333f7ec4.pth (87,306,240 bytes, …)`."""
         digest = f"{self.sha256[:8]}…" if self.sha256 else f"MD5 {self.md5[:8]}…"
         return (
             f"{self.file} ({digest})"
@@ -113,33 +116,35 @@ RESNET34 = Published(
         sha256="b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f",
     ),
 )
-"""The only pretrained weights that the rules allow (reference download_resnet34_backbone.sh). The
-file name contains the beginning of the digest.
+"""The only pretrained weights that the SSD rules allow (reference
+download_resnet34_backbone.sh). The file name contains the first characters of the SHA-256
+digest.
 
-`resaved` is the file of pytorch/vision pull request 3620 ("weights are unchanged"). Its digest is
-taken from public scripts that verify the download, and its beginning is part of the file name.
+`resaved` is the file from pytorch/vision pull request 3620 ("weights are unchanged"). The
+digest of `resaved` is taken from public scripts that verify the download. The first
+characters of this digest are part of the file name.
 """
 
 
 def resolve(
     settings: Settings, published: Published, shapes: Shapes, decode: Decode = torch_files.decode
 ) -> Settings:
-    """Return the settings with the backbone's file name and digest, and convert its weights.
+    """Convert the backbone's weights, and return settings with their file name and digest.
 
-    profile=reference requires a file. The remaining profiles start from random weights. If the file
-    is `published.resaved`, `weights_of` names the published file whose weights it was shown to
-    contain. This requires that the published file was also converted on this machine for the same
-    workload and that the arrays have the same digest.
+    profile=reference requires a weight file. All remaining profiles start from random weights. For
+    the alternative file `published.resaved`, the setting `weights_of` names the published file if
+    both contain equal weights. To detect equal weights, both files must have been converted on this
+    machine for the same workload. Their converted arrays must have the same digest.
 
     Args:
         settings: Settings of the run.
         published: Weights that a reference run starts from.
         shapes: Names and shapes of the arrays to convert.
-        decode: Function that reads the arrays of the file.
+        decode: Function that reads the arrays of the weight file.
 
     Raises:
-        ValueError: The file is missing, damaged or not the published file. The message has one
-            line.
+        ValueError: The file is missing, damaged, or not the published file. The error message is
+            one line.
     """
     weights, allow_other = (
         settings.options.get(f"backbone_{name}") for name in ("weights", "allow_other")
@@ -183,7 +188,10 @@ def resolve(
 
 
 def _read(path: Path, published: Published) -> bytes:
-    """Return the content of a regular file of limited size. Pipes and devices are not opened."""
+    """Return the content of a regular file of at most `BYTES_MAXIMUM` bytes.
+
+    Pipes and devices are rejected.
+    """
     try:
         return read_bytes(path, BYTES_MAXIMUM)
     except OSError as error:
@@ -193,7 +201,7 @@ def _read(path: Path, published: Published) -> bytes:
 
 
 def folder(settings: Settings) -> Path:
-    """Return the folder of the converted backbone weights. It is next to the data sets."""
+    """Return the folder of the converted backbone weights, which is next to the data sets."""
     return _folder(settings, str(settings.options["backbone"]["sha256"]))
 
 
@@ -202,9 +210,16 @@ def _folder(settings: Settings, digest: str) -> Path:
 
 
 def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode: Decode) -> str:
-    """Convert the arrays named in `shapes` unless this is done already, and return their digest.
+    """Convert the arrays named in `shapes` and return the digest of the converted file.
 
-    `data` is the content of the file.
+    An existing conversion is reused.
+
+    Args:
+        data: Content of the weight file.
+        digest: SHA-256 of the weight file.
+        destination: Folder of the converted weights.
+        shapes: Names and shapes of the arrays to convert.
+        decode: Function that reads the arrays of the weight file.
     """
     present = _converted(destination, digest)
     if present is not None:
@@ -230,10 +245,10 @@ def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode
 
 
 def _converted(place: Path, digest: str) -> str | None:
-    """Return the digest of the arrays converted from the file with `digest`.
+    """Return the digest of the arrays that were converted from the file with `digest`.
 
-    Returns None if the file was not converted. Raises ValueError if `place` contains something else
-    or a damaged conversion.
+    Returns None if the file has not been converted. Raises ValueError if `place` contains different
+    data or a damaged conversion.
     """
     if manifests.read(place) is None:
         return None
@@ -241,9 +256,9 @@ def _converted(place: Path, digest: str) -> str | None:
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write an .npz without timestamps, so that equal arrays result in identical files.
+    """Write an .npz without timestamps, so that equal arrays give identical files.
 
-    Two processes may therefore convert at the same time.
+    Because of the identical files, two processes may convert the same weights at the same time.
     """
     with zipfile.ZipFile(path, "w") as archive:
         for name, value in arrays.items():
@@ -253,10 +268,11 @@ def _write(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
-    """Return the arrays named in `shapes`, in this order. Further arrays (layer4, fc) are dropped.
+    """Return the arrays named in `shapes`, in the order of `shapes`.
 
-    Raises ValueError if an array is missing, has a different shape, is not float32 or not finite,
-    or if a variance is negative.
+    Arrays that are not in `shapes` are dropped (layer4, fc). Raises ValueError if an array is
+    missing, has a different shape, is not float32, or contains a value that is not finite. Raises
+    ValueError also for a negative variance.
     """
     for name, shape in shapes.items():
         if name not in arrays:
@@ -276,9 +292,9 @@ def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
 
 
 def _check(place: Path, digest: str) -> manifests.Manifest:
-    """Return the manifest of the conversion of the file with `digest`.
+    """Return the manifest of the converted file with digest `digest`.
 
-    Raises ValueError if `place` does not contain this conversion or if it is damaged.
+    Raises ValueError if `place` does not contain this conversion or if the conversion is damaged.
     """
     manifest = manifests.read(place)
     if manifest is None or manifest.source.get("sha256") != digest or WEIGHTS not in manifest.files:
@@ -290,7 +306,7 @@ def _check(place: Path, digest: str) -> manifests.Manifest:
 
 
 def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
-    """Return the converted arrays by name.
+    """Return the converted backbone arrays by name.
 
     Returns an empty dictionary if the run starts from random weights.
 
@@ -307,9 +323,10 @@ def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
 def initial_weights(
     settings: Settings, shapes: Shapes, drawn: Iterable[tuple[str, Array]]
 ) -> Iterator[tuple[str, Array]]:
-    """Yield `drawn`, with pretrained arrays in place of random arrays, and then the rest of `load`.
+    """Yield the weights in `drawn` with pretrained arrays in place of random ones.
 
-    The rest are statistics, for which no random values are drawn. Raises the errors of `load`.
+    Pretrained arrays that are not in `drawn` follow at the end. They are running statistics of
+    batch norms. Raises the same errors as `load`.
     """
     pretrained = load(settings, shapes)
     for name, value in drawn:
@@ -318,7 +335,7 @@ def initial_weights(
 
 
 def described(settings: Settings) -> str:
-    """Return the backbone's log entry: file and digest, or `random`."""
+    """Return the log entry of the backbone: file name and digest, or `random`."""
     chosen = settings.options.get("backbone")
     return f"{chosen['file']} sha256:{chosen['sha256']}" if chosen else "random"
 
@@ -326,7 +343,7 @@ def described(settings: Settings) -> str:
 def notes(settings: Settings, published: Published) -> tuple[str, ...]:
     """Return a note if the run may start from weights other than the published weights.
 
-    The note labels the run and makes its division open.
+    A run with this note is in the open division.
     """
     chosen = settings.options.get("backbone")
     if not chosen or published.sha256 in (chosen["sha256"], chosen.get("weights_of")):

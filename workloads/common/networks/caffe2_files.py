@@ -1,8 +1,9 @@
-"""Read arrays from pickles of Python 2 (Detectron's `R-50.pkl`, CIFAR-10's batches) safely.
+"""Read arrays safely from pickles of Python 2.
 
-Each file is a single Python 2 pickle. It contains a dictionary of names and NumPy arrays, either
-directly or under `blobs`. The file is untrusted: names and opcodes are checked against an
-allow-list (torch_pickle.py), and the pickle never calls NumPy's functions.
+Examples are Detectron's `R-50.pkl` and CIFAR-10's batches. Each file is a single Python 2 pickle.
+The pickle contains a dictionary of NumPy arrays by name, either at the top level or under the key
+`blobs`. The file is untrusted. Names and opcodes are checked against an allow-list
+(torch_pickle.py), and the pickle never calls NumPy's functions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DIMENSIONS_MAXIMUM = 8
 
 
 class _Type:
-    """Replaces `numpy.dtype`, which a pickle calls with (kind, align, copy)."""
+    """Safe replacement for `numpy.dtype`, which a pickle calls with (kind, align, copy)."""
 
     def __init__(self, kind: object = None, *unused: object) -> None:
         if not isinstance(kind, bytes) or kind not in DTYPES:
@@ -29,19 +30,25 @@ class _Type:
         self.dtype = DTYPES[kind]
 
     def __setstate__(self, state: object) -> None:
-        """Check the state (version, byte order, …)."""
-        order = b"|" if self.dtype == "u1" else b"<"  # bytes have no order
+        """Check the byte order in the pickled state of a NumPy dtype."""
+        order = b"|" if self.dtype == "u1" else b"<"  # single-byte types have no byte order
         if not isinstance(state, tuple) or len(state) < 2 or state[1] != order:
             raise ValueError("an array is not little-endian")
 
 
 class _Array:
-    """Replaces `numpy.ndarray`. Its state is (version, shape, type, is Fortran, content)."""
+    """Safe replacement for `numpy.ndarray`.
+
+    The pickled state of an array is (version, shape, type, is Fortran, content).
+    """
 
     value: Array | None = None
 
     def __setstate__(self, state: object) -> None:
-        """Copy the values to an array in C order. Raises ValueError if the sizes do not match."""
+        """Copy the values of the pickled state to an array in C order.
+
+        Raises ValueError if the size of the content does not match the shape.
+        """
         if not isinstance(state, tuple) or len(state) != 5:
             raise ValueError("an array has no state")
         _, shape, kind, is_fortran, content = state
@@ -59,7 +66,10 @@ class _Array:
 
 
 def _reconstruct(*unused: object) -> _Array:
-    """Return an array that is filled by its state. Replaces NumPy's function of this name."""
+    """Return an array without values. `__setstate__` fills the array.
+
+    The function replaces NumPy's `_reconstruct` in pickles.
+    """
     return _Array()
 
 
@@ -71,18 +81,18 @@ ALLOWED: torch_pickle.Allowed = {
 
 
 def is_dictionary(data: bytes) -> bool:
-    """Return whether a pickle begins with a dictionary, as these files do.
+    """Return whether a pickle begins with a dictionary, as Detectron's and CIFAR-10's do.
 
-    PyTorch's files begin with a number or are archives.
+    PyTorch's weight files begin with a number or are archives.
     """
     return data[:1] == b"\x80" and data[2:3] == b"}"
 
 
 def decode(data: bytes) -> dict[str, Array]:
-    """Return the arrays of the file by name, without its further entries (a configuration).
+    """Return the arrays of a weight file by name, without entries that are not arrays.
 
-    Raises ValueError if the file has a different format, is damaged, or is not allowed. The message
-    has one line without the file name.
+    Raises ValueError if the file has a different format, is damaged, or is not allowed. The error
+    message is one line and does not contain the file name.
     """
     loaded = dictionary(data)
     blobs = loaded.get(b"blobs", loaded)
@@ -99,10 +109,10 @@ def decode(data: bytes) -> dict[str, Array]:
 def dictionary(data: bytes) -> dict[object, Any]:
     """Return the dictionary in a pickle.
 
-    Strings are bytes, and top-level arrays are NumPy arrays.
+    Strings of Python 2 become bytes, and top-level arrays become NumPy arrays.
 
-    Raises ValueError if the file has a different format, is damaged, or is not allowed. The message
-    has one line without the file name.
+    Raises ValueError if the file has a different format, is damaged, or is not allowed. The error
+    message is one line and does not contain the file name.
     """
     loaded = torch_pickle.load(io.BytesIO(data), allowed=ALLOWED, encoding="bytes")
     if not isinstance(loaded, dict):

@@ -1,4 +1,7 @@
-"""Initial weights as a hash of (seed, name, element), identical in every framework."""
+"""Initial weights, computed as a hash of (seed, parameter name, element index).
+
+Every framework therefore starts from identical weights.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from workloads.common.quantiles import inverse_normal
 from workloads.common.randomness import bits, normal, stream, uniform
 
 _CHUNK = 1 << 22
-"""Number of elements drawn together. It limits the memory of the uint64 hashes to 32 MiB."""
+"""Number of elements drawn at a time. The chunk size limits the memory for the uint64 hashes to 32
+MiB.
+"""
 TRUNCATED_DEVIATION = 0.87962566103423978
 """Standard deviation of a standard normal variable truncated at ±2."""
 _BELOW = 0.022750131948179195
@@ -19,19 +24,20 @@ _BELOW = 0.022750131948179195
 
 
 def draw(seed: int, name: str, shape: tuple[int, ...], kind: str, scale: float) -> Array:
-    """Draw a float32 array of `shape`, in which element i depends only on (seed, name, i).
+    """Draw a float32 array of `shape`. Element i depends only on (seed, name, i).
 
     Args:
         seed: Seed of the run.
         name: Name of the parameter.
         shape: Shape of the array.
-        kind: `normal` with standard deviation `scale`, `truncated` (normal, truncated at twice its
-            deviation and then widened so that its standard deviation is `scale`), or `uniform` in
+        kind: Distribution: `normal`, `truncated`, or `uniform`. `normal` has standard deviation
+            `scale`. `truncated` is a normal distribution that is truncated at two standard
+            deviations and rescaled to the standard deviation `scale`. `uniform` has the range
             ±`scale`.
-        scale: Standard deviation or half the range.
+        scale: Standard deviation of `normal` and `truncated`, or half the range of `uniform`.
 
     Raises:
-        ValueError: `kind` has a different value.
+        ValueError: `kind` is not one of the three distributions.
     """
     key, size = stream(seed, f"weights/{name}"), math.prod(shape)
     out = np.empty(size, np.float32)

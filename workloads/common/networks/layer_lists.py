@@ -1,9 +1,10 @@
-"""Networks as framework-independent lists of layers, which each framework's interpreter runs.
+"""Networks as framework-independent lists of layers.
 
-A `Builder` appends layers and tracks the shape of the feature map. From the image size it derives
-the sizes of fully connected layers, the multiply-adds and the activations. Parameters have
-canonical names. Weights are (outputs, inputs, height, width) for convolutions and (outputs, inputs)
-for fully connected layers, which flatten a map channel by channel.
+Each framework has an interpreter that runs a list of layers. A `Builder` appends layers and tracks
+the shape of the feature map. From the image size, the builder derives the sizes of the fully
+connected layers, the multiply-adds, and the number of activations. Parameters have the same names
+in all frameworks. Convolution weights have the shape (outputs, inputs, height, width). Fully
+connected layers have weights (outputs, inputs) and flatten a feature map channel by channel.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from workloads.common.networks.initial import draw
 from workloads.common.networks.residual import Block, Shapes
 
 Pair = tuple[int, int]
-"""A value for rows and a value for columns."""
+"""A value for the vertical axis and a value for the horizontal axis."""
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution, a batch norm if `norm` is set, and ReLU."""
+    """A convolution, followed by a batch norm if `norm` is set, and by ReLU."""
 
     name: str
     inputs: int
@@ -33,24 +34,25 @@ class Convolution:
     kernel: Pair
     stride: int
     padding: Pair
-    """Number of zeros on each side."""
+    """Number of zeros added on each side of the map."""
     norm: str | None
     """Name of the batch norm."""
     has_bias: bool
     map: Pair
-    """Height and width of the output."""
+    """Height and width of the output map."""
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """(outputs, inputs, height, width) of the weights."""
+        """Return the shape of the weights: (outputs, inputs, height, width)."""
         return (self.outputs, self.inputs, *self.kernel)
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Pooling.
+    """Max or average pooling.
 
-    Averages include the zeros of the padding. Maps for max pooling have no negative values.
+    Average pooling includes the zeros of the padding. Max pooling requires an input map without
+    negative values.
     """
 
     kind: str
@@ -59,21 +61,21 @@ class Pool:
     stride: int
     padding: int
     ceil: bool
-    """Whether windows that extend partly beyond the lower or right border are included."""
+    """Whether to include pooling windows that extend partly beyond the lower or right border."""
     extra: Pair
-    """Rows and columns by which the last windows extend beyond the padded map."""
+    """Number of rows and columns by which the last pooling windows extend beyond the padded map."""
 
 
 @dataclass(frozen=True)
 class GlobalPool:
-    """Mean of each channel, which results in a feature vector."""
+    """Mean of each channel over the map. The output is a feature vector."""
 
 
 @dataclass(frozen=True)
 class ResponseNorm:
-    """x / (k + alpha / size · Σ x²)^beta over `size` neighboring channels.
+    """Local response norm over `size` neighboring channels.
 
-    Source: Krizhevsky et al. 2012, section 3.3.
+    The output is x / (k + alpha / size · Σ x²)^beta. Source: Krizhevsky et al. 2012, section 3.3.
     """
 
     size: int = 5
@@ -84,25 +86,25 @@ class ResponseNorm:
 
 @dataclass(frozen=True)
 class Dropout:
-    """Dropout of values during training.
+    """Dropout during training.
 
-    `workloads.common.dropout` computes the mask, in the order rows, columns, channels.
+    `workloads.common.dropout` computes the dropout mask in the order rows, columns, channels.
     """
 
     label: str
     rate: float
     map: tuple[int, ...]
-    """(height, width, channels) or (features,)."""
+    """Shape of the input: (height, width, channels) or (features,)."""
 
     @property
     def width(self) -> int:
-        """Number of values in the mask of an image."""
+        """Return the number of values in the dropout mask of an image."""
         return math.prod(self.map)
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Fully connected layer with bias. A map is flattened first."""
+    """Fully connected layer with bias. The layer flattens a feature map first."""
 
     name: str
     inputs: int
@@ -116,12 +118,14 @@ class Residual:
 
     block: Block
     maps: tuple[Pair, ...]
-    """Output size of each convolution. The shortcut has the output size of the last convolution."""
+    """Output size of each convolution. The shortcut has the same output size as the last
+    convolution.
+    """
 
 
 @dataclass(frozen=True)
 class Concatenation:
-    """Branches with the same input map, whose output channels are concatenated."""
+    """Parallel branches with the same input map, whose output channels are concatenated."""
 
     branches: tuple[tuple[Layer, ...], ...]
 
@@ -131,40 +135,45 @@ Layer = Convolution | Pool | GlobalPool | ResponseNorm | Dropout | Linear | Resi
 
 @dataclass(frozen=True)
 class Network:
-    """Classifier as layers from normalized images (B, 3, S, S) to logits (B, classes)."""
+    """Classifier as a list of layers.
+
+    The input is normalized images (B, 3, S, S), and the output is logits (B, classes).
+    """
 
     name: str
     layers: tuple[Layer, ...]
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
-    """Standard deviation of pixel values in 0 … 1. The normalization is (pixel / 255 - mean) /
-    deviation."""
+    """Standard deviation of each color channel, for pixel values in 0 … 1. The normalization is
+    (pixel / 255 - mean) / deviation.
+    """
     epsilon: float
     momentum: float
-    """Weight of the new batch statistic in the running statistic of batch norms."""
+    """Weight of the new batch statistic in the update of a batch norm's running statistic."""
     gain: str
     """Variance of the uniform initial weights: 2 / fan-in (`he`) or 2 / (fan-in + fan-out)
-    (`glorot`). Biases are 0."""
+    (`glorot`). Initial biases are 0.
+    """
 
     @property
     def classes(self) -> int:
-        """Number of outputs of the last layer."""
+        """Return the number of classes, which is the number of outputs of the last layer."""
         last = self.layers[-1]
         assert isinstance(last, Linear)
         return last.outputs
 
     @property
     def dropouts(self) -> list[Dropout]:
-        """Dropout layers in their order. Branches contain no dropout."""
+        """Return the dropout layers in network order. Branches contain no dropout."""
         return [layer for layer in self.layers if isinstance(layer, Dropout)]
 
 
 class Small(ValueError):
-    """Raised if the image is too small for the network, so that a map would have no pixels."""
+    """Raised if a feature map would have no pixels, because the image is too small."""
 
 
 class Builder:
-    """The layers added so far and the shape of their output."""
+    """Builder for a list of layers. It tracks the shape of the last layer's output."""
 
     def __init__(self, channels: int, rows: int, columns: int) -> None:
         self.channels, self.rows, self.columns = channels, rows, columns
@@ -181,7 +190,7 @@ class Builder:
         norm: str | None = None,
         bias: bool | None = None,
     ) -> Builder:
-        """Add a convolution with ReLU. By default it has a bias unless a norm follows."""
+        """Add a convolution with ReLU. By default, it has a bias unless `norm` is set."""
         size, zeros = pair(kernel), pair(padding)
         rows = (self.rows + 2 * zeros[0] - size[0]) // stride + 1
         columns = (self.columns + 2 * zeros[1] - size[1]) // stride + 1
@@ -213,13 +222,13 @@ class Builder:
         return self
 
     def global_pool(self) -> Builder:
-        """Add the mean of each channel."""
+        """Add global pooling, which computes the mean of each channel."""
         self._grow(GlobalPool(), (self.channels, 1, 1))
         self.flat = True
         return self
 
     def dropout(self, rate: float) -> Builder:
-        """Add dropout with the current shape."""
+        """Add dropout for a map of the current shape."""
         number = sum(isinstance(layer, Dropout) for layer in self.layers)
         size = (self.channels,) if self.flat else (self.rows, self.columns, self.channels)
         self.layers.append(Dropout(f"dropout_{number}", rate, size))
@@ -242,7 +251,8 @@ class Builder:
     def fork(self, *branches: Callable[[Builder], Builder]) -> Builder:
         """Add parallel branches.
 
-        Each function appends its layers to a builder that starts at this point.
+        Each branch is a function that appends layers to a new builder. The new builder starts with
+        the current shape of the feature map.
         """
         built = [branch(Builder(self.channels, self.rows, self.columns)) for branch in branches]
         first = built[0]
@@ -269,11 +279,9 @@ def pair(value: int | Pair) -> Pair:
 
 
 def _windows(side: int, kernel: int, stride: int, padding: int, ceil: bool) -> tuple[int, int]:
-    """Return the number of windows along a side.
+    """Return the number of windows along one side and the overhang of the last window.
 
-    Also returns the pixels by which the last window extends beyond the map.
-
-    The map includes its padding.
+    The overhang is the number of pixels by which the last window extends beyond the padded map.
     """
     free = side + 2 * padding - kernel
     if free < 0 and not ceil:
@@ -285,7 +293,7 @@ def _windows(side: int, kernel: int, stride: int, padding: int, ceil: bool) -> t
 def convolutions(
     layers: Sequence[Layer],
 ) -> Iterator[tuple[Convolution | residual.Convolution, Pair]]:
-    """Yield each convolution with its output size, in the order of the parameters.
+    """Yield each convolution with its output size, in parameter order.
 
     Convolutions of branches and residual blocks are included.
     """
@@ -307,7 +315,7 @@ def linears(network: Network) -> list[Linear]:
 
 
 def shapes(network: Network) -> Shapes:
-    """Return the shape of every trained parameter by canonical name."""
+    """Return the shape of every trained parameter by name."""
     shape_of = residual.parameter_shapes(layer for layer, _ in convolutions(network.layers))
     for layer in linears(network):
         shape_of |= {
@@ -318,7 +326,7 @@ def shapes(network: Network) -> Shapes:
 
 
 def statistics(network: Network) -> Shapes:
-    """Return the shape of every running statistic by canonical name."""
+    """Return the shape of every running statistic by name."""
     return residual.statistic_shapes(layer for layer, _ in convolutions(network.layers))
 
 
@@ -330,12 +338,12 @@ def norms(network: Network) -> frozenset[str]:
 
 
 def parameter_count(network: Network) -> int:
-    """Return the number of trained values."""
+    """Return the number of trainable values in the network."""
     return sum(math.prod(shape) for shape in shapes(network).values())
 
 
 def multiply_adds(network: Network) -> int:
-    """Return the multiply-adds of a forward pass of one image.
+    """Return the number of multiply-adds in a forward pass of one image.
 
     Only convolutions and fully connected layers are included.
     """
@@ -347,7 +355,10 @@ def multiply_adds(network: Network) -> int:
 
 
 def activation_values(network: Network) -> int:
-    """Return the number of outputs of convolutions and fully connected layers for one image."""
+    """Return the number of activations of one image.
+
+    Only outputs of convolutions and fully connected layers are included.
+    """
     maps = sum(
         layer.outputs * rows * columns for layer, (rows, columns) in convolutions(network.layers)
     )
@@ -355,9 +366,10 @@ def activation_values(network: Network) -> int:
 
 
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
-    """Yield (name, float32 array) of every parameter.
+    """Yield the name and the initial value, a float32 array, of every parameter.
 
-    Weights follow `gain`, scales are 1, biases and shifts are 0.
+    The distribution of the weights follows `gain`. Batch norm scales start at 1, and biases and
+    shifts start at 0.
     """
     scales = {f"{name}.weight" for name in norms(network)}
     for name, shape in shapes(network).items():
@@ -367,5 +379,5 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
             outputs, inputs, *kernel = shape
             fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(
                 kernel
-            )  # `he` uses only fan-in
+            )  # `he` ignores the fan-out
             yield name, draw(seed, name, shape, "uniform", math.sqrt(6 / fans))

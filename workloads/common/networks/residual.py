@@ -1,9 +1,10 @@
-"""Residual networks as framework-independent lists of layers, shared by ResNets and detectors.
+"""Residual networks as framework-independent lists of layers.
 
-Names are torchvision's (`conv1`, `bn1`, `layer1.0.conv1`, `layer1.0.downsample.0`, …), so its
-published weights can be loaded. Convolutions of a trunk have no bias and are followed by a batch
-norm. All pad (kernel - 1) / 2 on every side. The 3×3 max pool after the stem has stride 2 and a
-padding of 1. Weights are (outputs, inputs, height, width).
+ResNet classifiers and detectors share this module. Parameters have torchvision's names (`conv1`,
+`bn1`, `layer1.0.conv1`, `layer1.0.downsample.0`, …), so that torchvision's published weights can be
+loaded. Convolutions of a trunk have no bias and are followed by a batch norm. All convolutions pad
+(kernel - 1) / 2 on every side. The 3×3 max pool after the stem has stride 2 and padding 1. Weights
+have the shape (outputs, inputs, height, width).
 """
 
 from __future__ import annotations
@@ -29,45 +30,48 @@ BLOCKS: Mapping[int, tuple[str, tuple[int, ...]]] = {
     101: ("bottleneck", (3, 4, 23, 3)),
     152: ("bottleneck", (3, 8, 36, 3)),
 }
-"""Kind of block and number of blocks of each stage, by number of layers (He et al. 2015, table 1).
+"""Block type and number of blocks in each stage, by the depth of the network (He et al. 2015, table
+1).
 """
 WIDTHS = (64, 128, 256, 512)
 STRIDES = (1, 2, 2, 2)
-"""Stride of each stage, equal for all depths in `BLOCKS`."""
+"""Stride of each stage. All depths in `BLOCKS` use the same strides."""
 EXPANSION: Mapping[str, int] = {"basic": 1, "bottleneck": 4}
-"""Ratio of the output channels of a block to its width, by kind of block."""
+"""Ratio of a block's output channels to its width, for each block type."""
 
 Shapes = dict[str, tuple[int, ...]]
-"""Shape by canonical name, in the order of the parameters."""
+"""Shape of each parameter by name, in parameter order."""
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution with a batch norm or with a bias."""
+    """A convolution that has either a batch norm or a bias."""
 
     name: str
-    """For example `layer1.0.conv1`."""
+    """Name of the convolution, for example `layer1.0.conv1`."""
     inputs: int
     outputs: int
     kernel: int
     stride: int
     padding: int
-    """Number of zeros on every side."""
+    """Number of zeros added on every side of the map."""
     norm: str | None = None
-    """Name of the batch norm, for example `layer1.0.bn1`. None if the convolution has a bias."""
+    """Name of the batch norm, for example `layer1.0.bn1`. None if the convolution has a bias
+    instead.
+    """
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """(outputs, inputs, kernel, kernel)."""
+        """Return the shape of the weights: (outputs, inputs, kernel, kernel)."""
         return (self.outputs, self.inputs, self.kernel, self.kernel)
 
     @property
     def has_bias(self) -> bool:
-        """True if no batch norm follows."""
+        """Return True if the convolution has a bias instead of a batch norm."""
         return self.norm is None
 
     def size(self, side: int) -> int:
-        """Return the side of the output for an input of `side`."""
+        """Return the height or width of the output for an input of height or width `side`."""
         return (side + 2 * self.padding - self.kernel) // self.stride + 1
 
 
@@ -75,13 +79,14 @@ class Convolution:
 class Block:
     """Residual block: convolutions with batch norm and ReLU, and a shortcut.
 
-    The shortcut is added before the last ReLU. A basic block has the kernels 3×3, 3×3. A bottleneck
-    has 1×1, 3×3, 1×1.
+    The shortcut is added before the last ReLU. A basic block has two 3×3 convolutions. A bottleneck
+    block has a 1×1, a 3×3, and a 1×1 convolution.
     """
 
     convolutions: tuple[Convolution, ...]
     shortcut: Convolution | None
-    """1×1 projection if the stride or the number of channels changes. None stands for the identity.
+    """1×1 projection if the stride or the number of channels changes. None means an identity
+    shortcut.
     """
 
 
@@ -94,7 +99,7 @@ class Trunk:
 
     @property
     def trunk_convolutions(self) -> Iterator[Convolution]:
-        """Convolutions in the order of the parameters."""
+        """Return the convolutions of the trunk in parameter order."""
         yield self.stem
         for block in self.blocks:
             yield from block.convolutions
@@ -103,7 +108,7 @@ class Trunk:
 
     @property
     def features(self) -> int:
-        """Number of channels of the last block's output."""
+        """Return the number of output channels of the last block."""
         return self.blocks[-1].convolutions[-1].outputs
 
 
@@ -114,21 +119,23 @@ def build_trunk(
     strides: Sequence[int] = STRIDES,
     stride_on_1x1: bool = False,
 ) -> Trunk:
-    """Build a trunk from the blocks, widths and strides of its stages.
+    """Build a trunk from the blocks, widths, and strides of its stages.
 
-    The stem is as wide as the first stage. A stage's stride applies to its first block: on the 3×3
-    convolution of a bottleneck ("v1.5", torchvision), on its first convolution with `stride_on_1x1`
-    (the paper and Detectron's weights), and on the first convolution of a basic block.
+    The stem has the width of the first stage. The stride of a stage applies to one convolution of
+    the stage's first block. In a basic block, that convolution is the first convolution. In a
+    bottleneck block, the stride applies to the 3×3 convolution by default ("v1.5", torchvision).
+    With `stride_on_1x1`, the stride applies to the first convolution of the bottleneck block (the
+    paper and Detectron's weights).
 
     Args:
-        kind: `basic` or `bottleneck`.
-        blocks: Number of blocks of each stage.
+        kind: Block type, `basic` or `bottleneck`.
+        blocks: Number of blocks in each stage.
         widths: Width of each stage.
         strides: Stride of each stage.
-        stride_on_1x1: Whether a bottleneck's first convolution has the stride.
+        stride_on_1x1: Whether the stride applies to the first convolution of a bottleneck block.
 
     Raises:
-        KeyError: `kind` has a different value.
+        KeyError: `kind` is not a block type.
         ValueError: The lists have different lengths.
     """
     channels = int(widths[0])
@@ -182,7 +189,7 @@ def _block(
 
 
 def map_sizes(trunk: Trunk, side: int) -> Iterator[tuple[Convolution, int]]:
-    """Yield each convolution of the trunk with the side of its output.
+    """Yield each convolution of the trunk with the height or width of its output.
 
     `side` is the height or width of the image in pixels.
     """
@@ -200,8 +207,8 @@ def map_sizes(trunk: Trunk, side: int) -> Iterator[tuple[Convolution, int]]:
 def activation_values(trunk: Trunk, height: int, width: int) -> int:
     """Return the number of output values of the trunk's convolutions for one image.
 
-    Most of the memory for the backward pass holds these values. ResNet-50 has 11,113,984 at 224 x
-    224 pixels.
+    These values use most of the memory that the backward pass needs. ResNet-50 has 11,113,984
+    output values at 224 x 224 pixels.
     """
     rows, columns = map_sizes(trunk, height), map_sizes(trunk, width)
     return sum(
@@ -211,9 +218,10 @@ def activation_values(trunk: Trunk, height: int, width: int) -> int:
 
 
 def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool = False) -> Shapes:
-    """Return the shape of every parameter.
+    """Return the shape of every trained parameter.
 
-    Parameters are weights, biases (if any), and a batch norm's scale and shift unless frozen.
+    Trained parameters are the weights, the biases (if any), and the scale and shift of batch norms.
+    With `frozen_norm`, scale and shift are not included.
     """
     shapes: Shapes = {}
     for layer in convolutions:
@@ -226,15 +234,16 @@ def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool =
 
 
 def affine_shapes(convolutions: Iterable[AnyConvolution]) -> Shapes:
-    """Return the shape of every norm's scale and shift.
+    """Return the shape of every batch norm's scale and shift.
 
-    In frozen norms, they include the statistics and belong to the state, not to the parameters.
+    In frozen batch norms, the scale and shift include the running statistics. They are not trained,
+    so they are buffers and not parameters.
     """
     return _of_norms(convolutions, ("weight", "bias"))
 
 
 def statistic_shapes(convolutions: Iterable[AnyConvolution]) -> Shapes:
-    """Return the shape of every running statistic of batch norms, which belong to the state."""
+    """Return the shape of every running statistic of the batch norms."""
     return _of_norms(convolutions, ("running_mean", "running_var"))
 
 
@@ -246,9 +255,10 @@ def _of_norms(convolutions: Iterable[AnyConvolution], kinds: tuple[str, str]) ->
 def normed_weights(
     layer: Convolution, seed: int, kind: str, deviation: float
 ) -> Iterator[tuple[str, Array]]:
-    """Yield (name, float32 array) of a convolution with batch norm.
+    """Yield the name and the initial value of a convolution's weights and its batch norm.
 
-    Weights are drawn by `initial.draw`, the scale is 1 and the shift is 0.
+    All values are float32 arrays. `initial.draw` draws the weights, the scale is 1, and the shift
+    is 0.
     """
     weight = f"{layer.name}.weight"
     yield weight, draw(seed, weight, layer.shape, kind, deviation)

@@ -1,14 +1,15 @@
 """Read weights from files written by PyTorch, without PyTorch.
 
-Supports all formats of `torch.save`.
+This module supports all formats of `torch.save`:
 
 - tar (before 0.1.10, torchvision's first ResNets): members `storages`, `tensors` and `pickle`
 - a sequence of pickles (up to 1.5): magic number, protocol, platform, objects, storage keys, then
   the storages
 - zip (from 1.6): `NAME/data.pkl` and a file for each storage
 
-The formats are described by torch/serialization.py. Files are untrusted. torch_pickle.py handles
-the pickles. This module checks every size against the size of the file before it allocates memory.
+The source torch/serialization.py documents the formats. Weight files are untrusted. torch_pickle.py
+reads the pickles in a file. This module checks every size against the size of the file before it
+allocates memory.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ PROTOCOL = 1001
 DIMENSIONS_MAXIMUM = 8
 
 Storages = Mapping[Any, Array]
-"""Values (n,) by storage key, as read-only views of the file."""
+"""Values (n,) of each storage by key. The arrays are read-only views of the file."""
 
 
 def decode(data: bytes) -> dict[str, Array]:
-    """Return the tensors of a state dict by name, as writable copies. `data` is the file's content.
+    """Return the tensors of a state dict by name, as writable copies.
 
-    Raises ValueError if the file is not a plain state dict, is damaged, or is not allowed. The
-    message has one line without the file name.
+    `data` is the content of the file. Raises ValueError if the file is not a plain state dict, is
+    damaged, or is not allowed. The error message is one line and does not contain the file name.
     """
     try:
         if data.startswith(b"PK\x03\x04"):
@@ -59,7 +60,7 @@ def decode(data: bytes) -> dict[str, Array]:
         return {name: _array(name, tensor, storages) for name, tensor in tensors_by_name.items()}
     except ValueError:
         raise
-    except Exception as error:  # tarfile and zipfile raise many types for damaged files
+    except Exception as error:  # for damaged files, tarfile and zipfile raise many exception types
         raise ValueError(f"damaged ({type(error).__name__})") from None
 
 
@@ -97,7 +98,7 @@ def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
 
 
 class _References:
-    """Resolves persistent ids of the two later formats and keeps the storages by key."""
+    """Resolver for the persistent ids of the two newer formats, with a cache of storages."""
 
     def __init__(self) -> None:
         self.storages: dict[str | int, Storage] = {}
@@ -105,7 +106,7 @@ class _References:
     def __call__(self, pid: Any) -> Storage:
         """Return the storage of a persistent id.
 
-        `pid` is ("storage", type, key, device, count[, view]), and view is None or (key, first,
+        `pid` is ("storage", type, key, device, count[, view]). The view is None or (key, first,
         count).
         """
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
@@ -130,7 +131,7 @@ class _References:
 
 
 def _values(stream: io.BytesIO, dtype: str) -> Array:
-    """Read a storage of the two earlier formats: its length as int64, then its values."""
+    """Read a storage of the tar or pickle format: its length as int64, then its values."""
     (count,) = struct.unpack("<q", stream.read(8))
     content = stream.read(count * np.dtype(dtype).itemsize) if count > 0 else b""
     if not content or len(content) != count * np.dtype(dtype).itemsize:
@@ -194,9 +195,9 @@ def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
 
 
 def _member(archive: tarfile.TarFile, name: str, most: int) -> bytes:
-    """Return the content of a member.
+    """Return the content of a tar member.
 
-    Raises ValueError if it is not a regular file or declares more than `most` bytes.
+    Raises ValueError if the member is not a regular file or declares more than `most` bytes.
     """
     member = archive.getmember(name)
     file = (
@@ -238,9 +239,10 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
 
 
 def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """Return the content of an entry after verifying its checksum.
+    """Return the content of a zip entry after verifying its checksum.
 
-    Raises ValueError if the entry is compressed, which PyTorch never does, or larger than `most`.
+    Raises ValueError if the entry is compressed, which PyTorch never does, or is larger than
+    `most`.
     """
     try:
         entry = archive.getinfo(name)

@@ -1,10 +1,9 @@
 """Unpickle PyTorch's weight files without PyTorch and without executing code.
 
-A pickle names the functions that rebuild its objects, so an unpickler that resolves arbitrary names
-can run any program. This unpickler replaces the names of an allow-list with inert objects and
-rejects all remaining names. Every opcode is checked in advance. CPython's unpickler allocates as
-much memory as a pickle requests (memo numbers, counted strings), so such requests are limited or
-rejected.
+A pickle names the functions that rebuild its objects, so a normal unpickler can run any program.
+This unpickler replaces the allowed names with harmless objects and rejects all remaining names.
+Every opcode is checked before unpickling. CPython's unpickler allocates as much memory as a pickle
+requests through memo numbers and counted strings, so such requests are limited or rejected.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 OPCODES_MAXIMUM = 50_000
-"""Maximum number of opcodes per pickle. ResNet-50's weights have about 11,000. The limit is below
-the depth of nested tuples whose hash would overflow the C stack."""
+"""Maximum number of opcodes per pickle. ResNet-50's weights have about 11,000 opcodes. The limit
+also prevents nested tuples so deep that hashing them would overflow the C stack.
+"""
 OPCODES = {
     "PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2",
     "LONG1", "BINUNICODE",
@@ -28,25 +28,28 @@ OPCODES = {
     "LONG_BINPUT", "MEMOIZE",
     "GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD", "BINPERSID",
 }  # fmt: skip
-"""Opcodes used by PyTorch's writers, from Python 2's protocol 2 on."""
+"""Opcodes that PyTorch's writers use, from Python 2's protocol 2 on."""
 DTYPES: Mapping[str, str] = {
     "Double": "<f8", "Float": "<f4", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2",
     "Char": "i1", "Byte": "u1",
     "Bool": "?",
 }  # fmt: skip
-"""NumPy's type by PyTorch's type name (FloatStorage, FloatTensor, …). NumPy has no bfloat16."""
+"""NumPy type of each PyTorch type name (FloatStorage, FloatTensor, …). NumPy has no bfloat16."""
 
 
 @dataclass(frozen=True)
 class StorageType:
-    """Replaces `torch.FloatStorage` and similar types of any device. It cannot be called."""
+    """Replacement for the storage types of all devices, for example `torch.FloatStorage`.
+
+    The replacement cannot be called.
+    """
 
     dtype: str
 
 
 @dataclass(frozen=True)
 class Storage:
-    """`count` values, starting at `first`, of the storage `key` in the file."""
+    """Storage `key` of the file, from which `count` values are read starting at `first`."""
 
     key: str | int
     dtype: str
@@ -56,7 +59,10 @@ class Storage:
 
 @dataclass(frozen=True)
 class Tensor:
-    """View of a storage. Offset, shape and stride are counted in values and not checked."""
+    """View of a storage.
+
+    Offset, shape, and stride are numbers of values. They are not checked.
+    """
 
     storage: Storage
     offset: int
@@ -65,36 +71,37 @@ class Tensor:
 
 
 class Parameter:
-    """Replaces `torch.nn.Parameter`, called or created without a call."""
+    """Replacement for `torch.nn.Parameter`. Pickles create it with or without a tensor."""
 
     data: object
 
     def __new__(cls, data: object = None, *unused: object) -> Parameter:
-        """Create a parameter from a tensor, or without data if its state follows."""
+        """Create a parameter from a tensor, or without a tensor if `__setstate__` follows."""
         parameter = super().__new__(cls)
         parameter.data = data
         return parameter
 
     def __setstate__(self, state: object) -> None:
-        """Set the tensor from the state of PyTorch 0.1, which has five entries, the tensor first.
+        """Set the tensor from a pickled state of PyTorch 0.1.
 
-        A state with three entries does not change the tensor.
+        A pickled state of PyTorch 0.1 has five entries, and the first entry is the tensor. A
+        pickled state with three entries does not change the tensor.
         """
         if isinstance(state, tuple) and len(state) == 5:
             self.data = state[0]
 
 
 class _OrderedDict(dict):  # type: ignore[type-arg]
-    """Replaces `collections.OrderedDict`. A state dict's attributes (`_metadata`) are dropped."""
+    """Replacement for `collections.OrderedDict` that drops the attribute `_metadata`."""
 
     def __setstate__(self, state: object) -> None:
-        """Ignore the state."""
+        """Ignore the pickled attributes."""
 
 
 def rebuild(
     storage: object, offset: object, shape: object, stride: object, *unused: object
 ) -> Tensor:
-    """Return a tensor. Replaces `torch._utils._rebuild_tensor` and `_rebuild_tensor_v2`.
+    """Return a tensor, in place of `torch._utils._rebuild_tensor` or `_rebuild_tensor_v2`.
 
     Raises ValueError if an argument has a wrong type.
     """
@@ -110,7 +117,7 @@ def _integers(value: object) -> tuple[int, ...]:
 
 
 def _allowed() -> dict[tuple[str, str], Any]:
-    """Return the replacement of each allowed (module, name)."""
+    """Return the replacement object of each allowed (module, name)."""
     replacements: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): _OrderedDict,
         ("torch._utils", "_rebuild_tensor"): rebuild,
@@ -127,7 +134,7 @@ def _allowed() -> dict[tuple[str, str], Any]:
 
 
 Allowed = Mapping[tuple[str, str], Any]
-"""Replacement of each allowed (module, name)."""
+"""Replacement object of each allowed (module, name)."""
 ALLOWED: Allowed = _allowed()
 
 
@@ -139,9 +146,9 @@ class _Unpickler(pickle.Unpickler):
         self.persistent, self.allowed = persistent, allowed
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the replacement of a name without importing it.
+        """Return the replacement object of a name without importing the name.
 
-        Raises ValueError for forbidden names.
+        Raises ValueError if the name is not allowed.
         """
         try:
             return self.allowed[module, name]
@@ -151,7 +158,7 @@ class _Unpickler(pickle.Unpickler):
             ) from None
 
     def persistent_load(self, pid: Any) -> object:
-        """Return an object that the file stores outside the pickle."""
+        """Return an object that the file stores outside of the pickle."""
         return self.persistent(pid)
 
 
@@ -165,16 +172,16 @@ def load(
     allowed: Allowed = ALLOWED,
     encoding: str = "utf-8",
 ) -> Any:
-    """Read the pickle at the stream's position and move the position to its end.
+    """Read the pickle at the stream's position and advance the position to its end.
 
     Args:
         stream: Content of the file.
         persistent: Function that resolves a persistent id to its object.
-        allowed: Replacements by name. The default covers PyTorch's files.
+        allowed: Replacement objects by name. The default covers PyTorch's files.
         encoding: Encoding of Python 2's strings, or `bytes`.
 
     Raises:
-        ValueError: The pickle is damaged or not allowed. The message has one line.
+        ValueError: The pickle is damaged or not allowed. The error message is one line.
     """
     start = stream.tell()
     try:
@@ -184,12 +191,12 @@ def load(
         ).load()
     except ValueError as error:
         raise ValueError(str(error).splitlines()[0][:200]) from None
-    except Exception as error:  # a maliciously damaged pickle can raise any type
+    except Exception as error:  # a malicious pickle can raise any exception type
         raise ValueError(f"damaged ({type(error).__name__})") from None
 
 
 def _check_opcodes(stream: io.BytesIO) -> None:
-    """Read a pickle without building its objects.
+    """Check the opcodes of a pickle without building its objects.
 
     Raises ValueError if an opcode, the number of opcodes, or a memo number is not allowed.
     """
@@ -208,7 +215,7 @@ def _check_opcodes(stream: io.BytesIO) -> None:
 
 
 def tensors(loaded: object) -> dict[str, Tensor]:
-    """Return the tensors (parameters and buffers) of an unpickled state dict by name.
+    """Return the parameters and buffers of an unpickled state dict by name.
 
     Raises ValueError if `loaded` is not a plain state dict.
     """

@@ -1,5 +1,6 @@
-"""Framework-independent translation code: data sets, vocabularies, batches, beam search, BLEU.
+"""Framework-independent code of the translation workloads.
 
-Recurrent and attention models share this code. A workload adds its schedule and its hyperparameter
-sets. A trainer adds its network and a `beam.Decoder`.
+The package contains data sets, vocabularies, batches, beam search, and BLEU. GNMT and Transformer
+share this code. A workload adds a learning-rate schedule and hyperparameter sets. A trainer adds a
+network and a `beam.Decoder`.
 """

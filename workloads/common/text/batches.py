@@ -1,12 +1,12 @@
 """Training and evaluation batches of sentence pairs, in a few padded shapes.
 
-A pair belongs to the bucket of its longer side. The batch plan of an epoch
+The longer sentence of a pair determines the pair's bucket. The batch plan of an epoch
 (workloads/common/batch_plan.py) depends only on the lengths and a hash, so every process computes
 the same plan. Pairs that do not fill a global batch of their bucket are left out, as in the GNMT
-reference, or move to the next bucket (`Batching.every_pair`).
+reference. With `Batching.every_pair`, these pairs move to the next bucket instead.
 
-A training batch of B pairs has these arrays, padded at the end with 0. L is the edge of the bucket.
-W is L - 1 if BOS counts in lengths (GNMT), else L.
+A training batch of B pairs has the following arrays, padded at the end with 0. L is the edge of the
+bucket. W is L - 1 if sentence lengths include BOS (GNMT), else L.
 
     source          (B, L) int32
     source_length   (B,) int32
@@ -15,9 +15,10 @@ W is L - 1 if BOS counts in lengths (GNMT), else L.
     target_length   (B,) int32: number of ids of the label
     dropout_key     (B,) int64: see workloads/common/dropout.py
 
-A batch to translate has `source`, `source_length`, `number` (B,) int64, the numbers of the
-sentences, and `valid` (B,) bool. A batch for the validation loss has all these arrays except
-`dropout_key`.
+A batch to translate has the arrays `source`, `source_length`, `number`, and `valid`. `number` (B,)
+int64 contains the sentence numbers. `valid` (B,) bool is False for padding sentences. A batch for
+the validation loss has all arrays of a training batch except `dropout_key`, and also `number` and
+`valid`.
 """
 
 from __future__ import annotations
@@ -42,25 +43,30 @@ AHEAD = 4
 
 @dataclass(frozen=True)
 class Batching:
-    """Settings that decide how sentence pairs are grouped into batches."""
+    """Settings that control how sentence pairs are grouped into batches."""
 
     framing: Framing
     buckets: tuple[Bucket, ...]
     """Length buckets.
 
-    Edges include the special ids. The last edge is the longest trained length.
+    The edge of a bucket is a length that includes the special ids. The last edge is the longest
+    length used in training.
     """
     evaluation_edges: tuple[int, ...]
-    """Padded lengths of evaluation sentences. Every sentence fits into the last length."""
+    """Padded lengths of evaluation sentences. Every evaluation sentence fits into the longest
+    padded length.
+    """
     evaluation_sentences: int
     """Number of sentences per replica and evaluation step."""
     weigh_tokens: bool
-    """Whether the weight of a batch counts target tokens, instead of sentences."""
+    """Whether a batch is weighted by its number of target tokens instead of its number of
+    sentences.
+    """
     replicas: int
     every_pair: bool = False
     """Whether pairs that do not fill a batch of their bucket move to the next bucket.
 
-    If False, they are left out of the epoch.
+    If False, such pairs are left out of the epoch.
     """
 
     def target_width(self, edge: int) -> int:
@@ -79,7 +85,7 @@ class Batching:
     def evaluation_shapes(self) -> list[dict[str, ArraySpec]]:
         """Return the array shapes of one replica's evaluation batches, longest first.
 
-        The batches to translate come before the batches for the validation loss.
+        The batches for translation come before the batches for the validation loss.
         """
         count = self.evaluation_sentences
         pairs = [self._pair(count, edge) for edge in sorted(self.evaluation_edges, reverse=True)]
@@ -104,9 +110,10 @@ class Batching:
 def equal_edges(longest: int, count: int) -> tuple[int, ...]:
     """Return the edges of `count` buckets of equal width.
 
-    Length n belongs to bucket ⌊n / width⌋, or to the last bucket if that is smaller, with
-    width = ⌈longest / count⌉. This is the rule of the GNMT reference (seq2seq/data/sampler.py,
-    BucketingSampler): a longest length of 50 in five buckets gives 9, 19, 29, 39, 50.
+    The width is ⌈longest / count⌉. Length n belongs to bucket ⌊n / width⌋, or to the last bucket if
+    there is no bucket with this number. The GNMT reference uses the same rule
+    (seq2seq/data/sampler.py, BucketingSampler). For example, a longest length of 50 in five buckets
+    gives the edges 9, 19, 29, 39, 50.
     """
     width = -(-longest // count)
     inner = [width * number - 1 for number in range(1, count) if 0 < width * number - 1 < longest]
@@ -114,9 +121,10 @@ def equal_edges(longest: int, count: int) -> tuple[int, ...]:
 
 
 def growing_edges(shortest: int, growth: float, multiple: int, longest: int) -> tuple[int, ...]:
-    """Return edges that grow by a factor, at least by 1, each rounded up to a multiple.
+    """Return bucket edges that grow by a factor, but at least by 1.
 
-    The Transformer reference uses the arguments 8, 1.1, 1, 256.
+    Each edge is rounded up to a multiple of `multiple`. The Transformer reference uses the
+    arguments 8, 1.1, 1, 256.
     """
     edges, edge = [], shortest
     while edge < longest:
@@ -127,35 +135,35 @@ def growing_edges(shortest: int, growth: float, multiple: int, longest: int) -> 
 
 @dataclass(frozen=True)
 class Counts:
-    """Batch counts of an epoch.
+    """Numbers of batches and pairs in an epoch.
 
-    They depend only on lengths and buckets, so all epochs have the same.
+    The numbers depend only on lengths and buckets, so they are the same in all epochs.
     """
 
     bucket_steps: tuple[int, ...]
-    """Number of batches of each bucket. All batches are full."""
+    """Number of batches in each bucket. All batches are full."""
     too_long: int
     """Number of pairs that are longer than the last edge."""
     left_out: int
-    """Number of pairs that are short enough but in no batch."""
+    """Number of pairs that fit a bucket but are not part of any batch."""
     repeated: int
-    """Number of pairs used a second time, to fill up the last batch of the last bucket."""
+    """Number of pairs that are used a second time to fill the last batch of the last bucket."""
     fill: float
-    """Tokens of both sides, divided by the array elements that hold them, padding included."""
+    """Ratio of tokens on both sides to array elements, padding included."""
 
     @property
     def steps(self) -> int:
-        """Number of steps of an epoch."""
+        """Return the number of steps in an epoch."""
         return sum(self.bucket_steps)
 
 
 def count(length_counts: Int64s, batching: Batching) -> Counts:
     """Count the batches of an epoch.
 
-    The fill is computed over all pairs that are short enough, each in the bucket of its length.
+    `Counts.fill` is computed over all pairs that fit a bucket, each in the bucket of its length.
 
     Args:
-        length_counts: Counts (2, L) from `prepared.length_counts`.
+        length_counts: Array (2, L) from `prepared.length_counts`.
         batching: Rules for buckets and batches.
     """
     extra, (pairs, tokens) = batching.framing.extra, length_counts
@@ -182,13 +190,16 @@ def count(length_counts: Int64s, batching: Batching) -> Counts:
 
 
 def plan(lengths: UInt16s, batching: Batching, seed: int, epoch: int) -> BatchPlan:
-    """Return the batch plan of an epoch. `lengths` (2, N) are the lengths of the training pairs."""
+    """Return the batch plan of an epoch.
+
+    `lengths` (2, N) contains the lengths of the training pairs.
+    """
     longer = np.maximum(lengths[0], lengths[1]).astype(np.int32) + batching.framing.extra
     return BatchPlan(longer, batching.buckets, seed, epoch, batching.every_pair)
 
 
 class TranslationData:
-    """A `workloads.api.DataPipeline` over the pairs of a prepared or synthetic corpus."""
+    """Input pipeline over the sentence pairs of a prepared or synthetic corpus."""
 
     def __init__(
         self,
@@ -207,7 +218,7 @@ class TranslationData:
             splits: The splits `train` and `test`, and `dev` if the validation loss is computed.
             worker: Context of this worker.
             seed: Seed of the run.
-            steps_per_epoch: Number of steps from `count`.
+            steps_per_epoch: Number of steps per epoch, computed by `count`.
         """
         self.batching, self.lengths, self.splits, self.worker, self.seed = (
             batching,
@@ -223,9 +234,9 @@ class TranslationData:
     # ----------------------------------------------------------------------------------------------
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield the batches of steps first_step … stop_step - 1, which may span several epochs.
+        """Yield the batches of steps first_step … stop_step - 1.
 
-        A background thread prepares the batches.
+        The steps may span several epochs. A background thread prepares the batches.
         """
         prefetch = Prefetch(self._steps(first_step, stop_step), depth=AHEAD)
         self._running.add(prefetch)
@@ -260,8 +271,8 @@ class TranslationData:
     def _arrays(self, pairs: Parallel, sentences: Int64s, edge: int) -> dict[str, Array]:
         """Return the arrays of training pairs, or of pairs for the validation loss.
 
-        Sentence numbers are taken modulo the number of pairs, because a synthetic corpus repeats
-        its pairs.
+        A synthetic corpus repeats its pairs, so sentence numbers are taken modulo the number of
+        pairs.
         """
         sentences, framing = sentences % len(pairs), self.batching.framing
         source, source_length = framed(pairs.source, sentences, edge, framing, begin=True, end=True)
@@ -292,8 +303,8 @@ class TranslationData:
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield the batches to translate, then the batches for the validation loss.
 
-        There is no validation loss without a `dev` split. Both kinds begin with the longest
-        sentences.
+        Without a `dev` split, there are no batches for the validation loss. Both groups of batches
+        begin with the longest sentences.
         """
         yield from self._evaluation("test", translate=True)
         if "dev" in self.splits:
@@ -302,7 +313,8 @@ class TranslationData:
     def _evaluation(self, split: str, translate: bool) -> Iterator[list[Batch]]:
         """Yield global batches of sentences sorted by length, each divided among the replicas.
 
-        A global batch is padded to the smallest evaluation edge that holds its sentences.
+        A global batch is padded to the smallest evaluation edge that is long enough for its
+        sentences.
         """
         pairs, size, replicas = (
             self.splits[split],
@@ -328,8 +340,9 @@ class TranslationData:
     ) -> Batch:
         """Return one replica's share of a global batch.
 
-        A short share is filled up with copies of its first sentence, which are not marked valid. An
-        empty share is filled up with the first sentence of the global batch.
+        If the share has too few sentences, it is filled with copies of its first sentence, and
+        `valid` is False for the copies. A share without sentences is filled with copies of the
+        first sentence of the global batch.
         """
         size = self.batching.evaluation_sentences
         mine = chunk[replica :: self.worker.num_replicas]
@@ -356,11 +369,11 @@ class TranslationData:
 
 
 def random_side(lengths: Sequence[int] | Integers, ids: Integers) -> Side:
-    """Return a side of a synthetic corpus.
+    """Return one language side of a synthetic corpus.
 
     Args:
         lengths: Length (N,) of each sentence.
-        ids: Ids (T,) that fill the sentences. They repeat if T is too small.
+        ids: Token ids (T,) that fill the sentences. The ids are repeated if T is too small.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

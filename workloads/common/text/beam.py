@@ -1,27 +1,29 @@
 """Batched, framework-independent beam search on the host.
 
-It works with any model that implements `start` and `step` of `Decoder`.
+The search supports any model that implements `start` and `step` of `Decoder`.
 
 Shapes: B sentences, K hypotheses per sentence, N = B·K decoder rows, m candidates per row, S source
 positions, V vocabulary size, T tokens.
 
     score = log p / ((5 + n) / 6)^α + β · Σ_s log min(Σ_t attention(t, s), 1)
 
-(Wu et al. 2016, section 7). n is the number of tokens with EOS, and with BOS if `counts_begin` is
-set. The sum over s includes only the source positions that received attention.
+The score follows Wu et al. 2016, section 7. n is the number of tokens with EOS, and with BOS if
+`counts_begin` is set. The sum over s includes only the source positions that received attention.
 
-The search of a sentence does not depend on the other sentences of its batch. A finished sentence is
-frozen but keeps its rows, so the decoder always sees the same shape. There are two kinds of search:
+The search of a sentence does not depend on the other sentences of its batch. The rows of a finished
+sentence stay in the batch, so the decoder always gets the same shapes. There are two search
+algorithms:
 
-- tensor2tensor (Transformer): The search looks at the best 2K candidates. Candidates that end with
+- tensor2tensor (Transformer): The search considers the best 2K candidates. Candidates that end with
   EOS leave the beam, and the search continues with the first K of the remaining candidates. A
-  sentence is finished when no running hypothesis can still win. Its score is bounded, because log p
-  only falls and the penalty is mildest at the longest allowed length.
+  sentence is finished when no running hypothesis can still reach the best score so far. An upper
+  bound for a running hypothesis is its present log p with the length penalty of the longest allowed
+  length.
 - GNMT reference (`keeps_finished`; mlcommons/training retired_benchmarks/gnmt,
-  seq2seq/inference/beam_search.py): The search looks at the best K candidates. Finished hypotheses
+  seq2seq/inference/beam_search.py): The search considers the best K candidates. Finished hypotheses
   stay in the beam until hypotheses with a higher log p displace them. A sentence is finished when
-  all K hypotheses have ended, and the best score wins. If the longest allowed length is reached
-  first, the highest log p wins.
+  all K hypotheses have ended, and the hypothesis with the best score is the translation. If the
+  longest allowed length is reached first, the hypothesis with the highest log p is the translation.
 """
 
 from __future__ import annotations
@@ -45,55 +47,58 @@ NORM_CONSTANT = 5.0
 
 @dataclass(frozen=True)
 class Candidates:
-    """Possible next tokens of each row."""
+    """Possible next tokens of each decoder row."""
 
     scores: npt.NDArray[np.floating]
-    """(N, m) log p of the m most probable tokens in any order. m is at least min(2K, V)."""
+    """(N, m) log p of the m most probable tokens, in any order. m is at least min(2K, V)."""
     tokens: Integers
-    """(N, m)"""
+    """(N, m) token ids of the candidates."""
     attention: npt.NDArray[np.floating] | None = None
-    """(N, S) attention weights of this step, 0 at padding. A coverage penalty needs them."""
+    """(N, S) attention weights of this step, 0 at padding. The weights are required for a coverage
+    penalty.
+    """
 
 
 class Decoder(Protocol[State]):
     """A model that extends N = B·K translations. The K rows of a sentence are adjacent."""
 
     def start(self, batch: Batch) -> State:
-        """Encode a batch and return the state before the first token."""
+        """Encode a batch and return the decoder state before the first token."""
         ...
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[Candidates, State]:
         """Extend the translations by one token.
 
-        Returns candidates for the next token, and the new state.
+        Returns candidates for the next token, and the new decoder state.
 
-        Row n extends the translation in row `parents[n]` of `state` by `tokens[n]`. Both have the
-        shape (N,).
+        Row n extends the translation in row `parents[n]` of `state` by the token `tokens[n]`. The
+        arrays `parents` and `tokens` have the shape (N,).
         """
         ...
 
 
 @dataclass(frozen=True)
 class Beam:
-    """Parameters of a search."""
+    """Parameters of a beam search."""
 
     width: int
-    """K"""
+    """Number of hypotheses per sentence, K."""
     length_penalty: float = 0.6
-    """α ≥ 0"""
+    """Exponent α ≥ 0 of the length penalty."""
     coverage_penalty: float = 0.0
-    """β ≥ 0"""
+    """Weight β ≥ 0 of the coverage penalty."""
     counts_begin: bool = False
-    """Whether BOS counts in n, as in the GNMT reference."""
+    """Whether the number of tokens n in the score includes BOS, as in the GNMT reference."""
     keeps_finished: bool = False
-    """Whether to search like the GNMT reference, instead of like tensor2tensor."""
+    """Whether to use the search algorithm of the GNMT reference instead of tensor2tensor's."""
     reorders_coverage: bool = True
     """Whether the sums of attention weights are reordered together with their hypotheses.
 
-    The GNMT reference does not reorder them: sum k always belongs to row k of the K hypotheses.
+    The GNMT reference does not reorder the sums: sum k always belongs to slot k of the K
+    hypotheses.
     """
     start: int = 2
-    """Token that the decoder gets before the first token of the translation."""
+    """Token that the decoder receives before the first token of the translation."""
     end: int = EOS
 
     def __post_init__(self) -> None:
@@ -105,7 +110,7 @@ class Beam:
             )
 
     def norm(self, tokens: npt.ArrayLike) -> Float64s:
-        """Return the length penalty (the divisor of log p) for these numbers of tokens."""
+        """Return the length penalty, the divisor of log p, for the given numbers of tokens."""
         length = np.asarray(tokens, np.float64) + self.counts_begin
         return np.asarray(
             ((NORM_CONSTANT + length) / (NORM_CONSTANT + 1)) ** self.length_penalty, np.float64
@@ -117,28 +122,29 @@ class Translations:
     """The best hypothesis of each sentence."""
 
     tokens: Int32s
-    """(B, T) tokens, padded with PAD.
+    """(B, T) token ids, padded with PAD.
 
-    EOS is missing if the longest allowed length was reached first.
+    A translation has no EOS if it reached the longest allowed length first.
     """
     counts: Int32s
-    """(B,) number of tokens, EOS included."""
+    """(B,) number of tokens of each translation, EOS included."""
     scores: Float64s
-    """(B,)"""
+    """(B,) score of each translation."""
 
 
 def search(
     decoder: Decoder[State], batch: Batch, beam: Beam, longest: npt.ArrayLike, live: Any = None
 ) -> Translations:
-    """Translate a batch.
+    """Translate a batch with beam search.
 
     Args:
         decoder: Decoder of the model.
         batch: Batch of sentences.
-        beam: Settings of the search.
-        longest: Longest allowed length of each translation (B,), or one number for all. EOS counts.
-        live: Sentences to translate, (B,) bool. Default: all. The remaining sentences get an empty
-            translation. They still occupy rows of the decoder.
+        beam: Parameters of the search.
+        longest: Longest allowed length of each translation (B,), or one length for all. The length
+            includes EOS.
+        live: Sentences to translate, (B,) bool. The default is all sentences. The remaining
+            sentences get an empty translation but still occupy rows of the decoder.
     """
     count = len(batch.arrays["source"])
     limits = np.broadcast_to(np.asarray(longest, np.int64), (count,))
@@ -162,37 +168,42 @@ class _Search:
         """(B,) whether the search of a sentence continues."""
         self.scores = np.full((count, width), -np.inf)
         self.scores[:, 0] = 0.0
-        """(B, K) log p. Only the first hypothesis counts at the start, because all K are equal."""
+        """(B, K) log p of each hypothesis. At the start, all K hypotheses are equal, so only the
+        first hypothesis has a finite log p.
+        """
         self.finished = np.zeros((count, width), bool)
         self.tokens: Int32s = np.full(count * width, beam.start, np.int32)
         self.parents: Int64s = np.arange(count * width)
         self.coverage: Float64s | None = None
-        """(B, K, S) attention summed over the tokens."""
+        """(B, K, S) attention weights summed over the tokens so far."""
         self.counts = np.zeros((count, width), np.int64)
-        """(B, K) number of tokens, EOS included."""
+        """(B, K) number of tokens of each hypothesis, EOS included."""
         self.step_tokens: list[Int32s] = []
-        """(B, K) for each step: the token that each hypothesis appended."""
+        """For each step, (B, K): the token that was appended to each hypothesis."""
         self.step_parents: list[npt.NDArray[np.intp]] = []
-        """(B, K) for each step: the slot of the hypothesis that each hypothesis extends."""
+        """For each step, (B, K): the slot of the previous hypothesis that each hypothesis
+        extends.
+        """
         self.best = np.full(count, -np.inf)
         """(B,) score of the best translation so far."""
         self.best_count = np.zeros(count, np.int64)
         """(B,) number of tokens of the best translation, EOS included."""
         self.best_slot = np.zeros(count, np.intp)
-        """(B,) slot of the best translation among the K hypotheses, after `best_step` steps."""
+        """(B,) slot of the best translation among the K hypotheses after `best_step` steps."""
         self.best_step = np.zeros(count, np.int64)
-        """(B,) number of steps after which the best translation occupied `best_slot`.
+        """(B,) step after which the best translation was in slot `best_slot`.
 
-        It is one less than `best_count` if the translation then ended with EOS and left the beam.
+        `best_step` is `best_count` - 1 if the translation ended with EOS in the next step and left
+        the beam.
         """
 
     def advance(self, candidates: Candidates) -> None:
-        """Append a token to the hypotheses of every open sentence."""
+        """Append a token to the hypotheses of every sentence whose search continues."""
         beam, (count, width) = self.beam, self.scores.shape
         offered = np.asarray(candidates.tokens).reshape(count, width, -1)
         step_scores = np.asarray(candidates.scores, np.float64).reshape(offered.shape)
-        # Uninitialized or diverged weights give NaN. Such candidates cannot be chosen, and the
-        # search still ends.
+        # Uninitialized or diverged weights can give NaN scores. Candidates with a NaN score are
+        # never chosen, so the search still ends.
         scores = self.scores[:, :, None] + np.where(np.isnan(step_scores), -np.inf, step_scores)
         self._add_coverage(candidates)
         offered, scores = self._with_finished(offered, scores)
@@ -203,7 +214,7 @@ class _Search:
         ends = (tokens == beam.end) & (chosen > -np.inf)
         self.step += 1
         picked = np.broadcast_to(np.arange(width), (count, width))
-        if not beam.keeps_finished:  # continue with the first K candidates that do not end
+        if not beam.keeps_finished:  # continue with the first K candidates that do not end with EOS
             self._record(slot, chosen, ends)
             picked = np.argsort(ends, axis=1, kind="stable")[:, :width]
         pick = (rows, picked)
@@ -221,7 +232,7 @@ class _Search:
     def _with_finished(
         self, offered: npt.NDArray[Any], scores: Float64s
     ) -> tuple[npt.NDArray[Any], Float64s]:
-        """Replace the candidates of finished hypotheses: EOS at no cost is their only candidate."""
+        """Replace the candidates of finished hypotheses by a single EOS with log p 0."""
         if not self.finished.any():
             return offered, scores
         held = self.finished[:, :, None]
@@ -233,13 +244,14 @@ class _Search:
     def _best(scores: Float64s, offered: npt.NDArray[Any], most: int) -> npt.NDArray[np.intp]:
         """Return the indices (B, most) of the best candidates, best first.
 
-        Candidates with equal scores are sorted by hypothesis, then by token.
+        Candidates with equal scores are sorted by hypothesis, then by token id.
         """
         count, _, choices = scores.shape
         flat = scores.reshape(count, -1)
         most = min(most, flat.shape[1])
         if most < flat.shape[1]:
-            # Keep all candidates that tie with the last, so that hypothesis and token decide.
+            # Keep all candidates with the same score as the last chosen candidate. The sort by
+            # hypothesis and token id then selects among them.
             least = -np.partition(-flat, most - 1, axis=1)[:, most - 1]
             kept = int((flat >= least[:, None]).sum(1).max())
             some = np.argpartition(-flat, min(kept, flat.shape[1] - 1), axis=1)[:, :kept]
@@ -251,7 +263,7 @@ class _Search:
         return np.asarray(some[rows, order])
 
     def _record(self, slot: npt.NDArray[np.intp], scores: Float64s, ends: Bools) -> None:
-        """Record translations that have just ended and beat the best translation so far."""
+        """Record translations that end in this step and score better than the best so far."""
         ends = ends & self.open[:, None]
         if not ends.any():
             return
@@ -268,10 +280,11 @@ class _Search:
 
         Args:
             where: (B,) sentences whose best translation is replaced.
-            totals: (B, …) scores of the candidates. The highest score wins.
-            slot: (B, …) slots of the candidates among the K hypotheses, after `step` steps.
+            totals: (B, …) scores of the candidates. The candidate with the highest score is
+                selected.
+            slot: (B, …) slots of the candidates among the K hypotheses after `step` steps.
             counts: (B, …) numbers of tokens of the candidates.
-            step: Number of steps after which the candidates occupied `slot`.
+            step: Step after which the candidates were in `slot`.
         """
         best = np.arange(len(totals)), np.argmax(totals, axis=1)
         self.best = np.where(where, totals[best], self.best)
@@ -280,9 +293,9 @@ class _Search:
         self.best_step = np.where(where, step, self.best_step)
 
     def _coverage_of(self, slot: npt.NDArray[np.intp]) -> Float64s:
-        """Return the coverage penalty (B, …) of the hypotheses `slot`.
+        """Return the coverage penalty (B, …) of the hypotheses in `slot`.
 
-        Source positions that received no attention do not count.
+        Source positions that received no attention are ignored.
         """
         if self.coverage is None:
             return np.zeros(slot.shape)
@@ -295,9 +308,9 @@ class _Search:
     def _move(
         self, slot: npt.NDArray[np.intp], scores: Float64s, tokens: Int32s, ends: Bools
     ) -> None:
-        """Make the chosen candidates the hypotheses.
+        """Replace the hypotheses with the chosen candidates.
 
-        Finished sentences keep the order of their decoder rows.
+        The decoder rows of finished sentences keep their order.
         """
         count, width = self.scores.shape
         still = self.open[:, None]
@@ -316,14 +329,14 @@ class _Search:
         self.parents = (slot + rows * width).reshape(-1)
 
     def _close(self) -> None:
-        """End the search of sentences that are finished or have the longest allowed length."""
+        """End the search of sentences that are finished or have reached the longest length."""
         last = self.step >= self.limits
         if self.beam.keeps_finished:
             done = (self.finished | np.isneginf(self.scores)).all(axis=1)
             decided = self.open & (done | last)
         else:
             done = self.scores.max(axis=1) / self.beam.norm(self.limits) <= self.best
-            # If no hypothesis has ended, choose the best running hypothesis.
+            # If no hypothesis has ended, the best running hypothesis becomes the translation.
             decided = self.open & last & (self.best == -np.inf)
         if decided.any():
             slot = np.indices(self.scores.shape)[1]
@@ -334,7 +347,7 @@ class _Search:
         self.open = self.open & ~last & ~done
 
     def result(self) -> Translations:
-        """Return the best translations, by following each of them back to its first token."""
+        """Return the best translations by following each translation back to its first token."""
         rows, slot = np.arange(len(self.best)), self.best_slot
         tokens = np.full((len(rows), max(1, self.step)), PAD, np.int32)
         left_beam = self.best_count > self.best_step
@@ -350,7 +363,7 @@ class _Search:
 def top(log_probabilities: npt.NDArray[np.floating], most: int) -> tuple[Float32s, Int32s]:
     """Return scores and tokens (N, m) of the m = min(most, V) most probable tokens.
 
-    For decoders that return their log probabilities (N, V) as NumPy arrays.
+    Decoders that return log probabilities (N, V) as NumPy arrays use this function.
     """
     most = min(most, log_probabilities.shape[1])
     tokens = np.argsort(-log_probabilities, axis=1, kind="stable")[:, :most]

@@ -1,4 +1,7 @@
-"""BLEU as in published results: sacrebleu on detokenised text, `intl` tokens, lower case."""
+"""BLEU as in published results.
+
+BLEU is computed by sacrebleu on detokenized text, with `intl` tokens in lower case.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ Detokenise = Callable[[str], str]
 
 
 def _metric() -> Any:
-    """Return the metric with the options of the GNMT reference: -lc --tokenize intl.
+    """Return the BLEU metric with the GNMT reference's options: -lc --tokenize intl.
 
-    sacrebleu is imported here, because only rank 0 computes BLEU.
+    The function imports sacrebleu locally, because only rank 0 computes BLEU.
     """
     from sacrebleu.metrics.bleu import BLEU
 
@@ -20,9 +23,9 @@ def _metric() -> Any:
 
 
 def score(translations: Sequence[str], references: Sequence[str], digits: int = 9) -> float:
-    """Return the BLEU of detokenised translations in points (0 … 100).
+    """Return the BLEU of detokenized translations, from 0 to 100.
 
-    It is rounded to `digits` decimal places. Each translation has one raw reference.
+    The score is rounded to `digits` decimal places. Each translation has one untokenized reference.
     """
     return round(
         float(_metric().corpus_score(list(translations), [list(references)]).score), digits
@@ -32,13 +35,14 @@ def score(translations: Sequence[str], references: Sequence[str], digits: int = 
 def signature() -> str:
     """Return sacrebleu's signature: `nrefs:1|case:lc|eff:no|tok:intl|smooth:exp|version:2.6.0`."""
     metric = _metric()
-    metric.corpus_score(["a"], [["a"]])  # sets the number of references
+    # a first call sets the number of references, which is part of the signature
+    metric.corpus_score(["a"], [["a"]])
     return str(metric.get_signature())
 
 
 @cache
 def detokeniser(language: str) -> Detokenise:
-    """Return a function that joins words to text, like Moses' detokenizer.perl -l LANGUAGE."""
+    """Return a function that joins tokens like Moses' detokenizer.perl -l LANGUAGE."""
     from sacremoses import MosesDetokenizer
 
     moses = MosesDetokenizer(lang=language)

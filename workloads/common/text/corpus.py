@@ -1,9 +1,9 @@
-"""Data set of the translation demos: plain text in two generated languages (`grammar.py`).
+"""Data set of the translation demos: sentence pairs in two languages of `grammar.py`.
 
-It is prepared like a real corpus. Only a model that learns to translate reaches the target.
-`docs/reference/workloads/gnmt.md` lists the BLEU of simpler methods: word-by-word translation, the
-translation of the
-most similar training sentence, and the correct words in random order.
+The data set is prepared like a real corpus. Only a model that learns to translate reaches the
+target. `docs/reference/workloads/gnmt.md` lists the BLEU of simpler methods: word-by-word
+translation, the translation of the most similar training sentence, and the correct words in random
+order.
 """
 
 from __future__ import annotations
@@ -22,18 +22,22 @@ from workloads.common.text.grammar import Phrase, sentence
 from workloads.common.text.lexicon import SEED
 
 SIZES = {"test": 200, "dev": 200, "train": 10_000}
-"""Number of pairs of each split. All source sentences are different, also across splits."""
+"""Number of sentence pairs in each split. All source sentences are different, also across
+splits.
+"""
 LENGTH_MEDIAN_LOG, LENGTH_SPREAD = 2.1, 0.6
-"""Mean and standard deviation of the logarithm of the sentence length. The length is log-normal."""
+"""Mean and standard deviation of the logarithm of the sentence length. Sentence lengths are
+log-normal.
+"""
 LENGTH = (4, 50)
-"""Limits of the length of a source sentence in words, punctuation included."""
+"""Minimum and maximum number of words in a source sentence, punctuation included."""
 MERGES = 1_500
 RAW = "raw"
-"""Name of the folder with the plain text, inside the folder of the prepared data."""
+"""Name of the folder with the plain text. It is a subfolder of the prepared data."""
 
 
 def candidates(split: str) -> Iterator[Phrase]:
-    """Yield an endless sequence of sentence pairs for a split. Some pairs are repeated."""
+    """Yield an endless sequence of sentence pairs for a split. Pairs may repeat."""
     key, number = stream(SEED, f"translation-demo {split}"), 0
     while True:
         spread = normal(bits(fold(key, 0), np.arange(number, number + 1_000)), np.float64)
@@ -64,7 +68,7 @@ def plain(words: list[str]) -> str:
 
 
 def write_text(folder: Path) -> None:
-    """Write {train,dev,test}.{en,de} into `folder`."""
+    """Write the plain text files {train,dev,test}.{en,de} to `folder`."""
     for split, of_split in pairs().items():
         for language, side in (("en", "source"), ("de", "target")):
             lines = [plain(getattr(pair, side)) for pair in of_split]
@@ -74,7 +78,7 @@ def write_text(folder: Path) -> None:
 
 
 class TranslationDemo(Generated, PlainText):
-    """The generated corpus. Its folder holds the plain text and the prepared form."""
+    """Generated corpus. Its folder contains the plain text and the prepared form."""
 
     name = "translation-demo"
 
@@ -82,7 +86,10 @@ class TranslationDemo(Generated, PlainText):
         self.merges = MERGES
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `raw/` and the prepared form, and return the manifest. This takes a few seconds."""
+        """Write `raw/` and the prepared form, and return the manifest.
+
+        The generation takes a few seconds.
+        """
         raw = folder / RAW
         raw.mkdir()
         write_text(raw)

@@ -33,21 +33,21 @@ class TextDataset(manifests.Prepared):
     languages: ClassVar[tuple[str, str]] = ("en", "de")
     """Language codes of source and target, in the form that Moses expects."""
     published: ClassVar[bool] = True
-    """Whether this is a public data set.
+    """Whether the data set is public.
 
-    Prepared data without `notes` matches the public data set.
+    If a public data set's manifest has no `notes`, the prepared data matches the published data.
     """
     merges: int
-    """Number of merges of the byte pair encoding, which both languages share."""
+    """Number of merges of the byte pair encoding that both languages share."""
     longest: ClassVar[int] = prepared.LONGEST
-    """Highest number of subwords of a training sentence.
+    """Maximum number of subwords in a training sentence.
 
     Pairs with a longer sentence are dropped.
     """
 
     @abstractmethod
     def inputs(self, source: Path) -> dict[str, Path]:
-        """Return name and path of every file below `source` to read.
+        """Return the name and path of every file below `source` to read.
 
         Raises ValueError if a file is missing.
         """
@@ -56,13 +56,13 @@ class TextDataset(manifests.Prepared):
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
         """Return the text files to encode, and the numbers of dropped pairs.
 
-        Files that `source` does not contain are written below `folder`.
+        Processed files that are not in `source` are written to `folder`.
         """
 
     def notes(self, processed: Processed) -> list[str]:
-        """Return differences from the public data set.
+        """Return descriptions of differences from the public data set.
 
-        They put every run on this data in the open division.
+        If there are differences, every run on this data is in the open division.
         """
         return []
 
@@ -83,7 +83,7 @@ class TextDataset(manifests.Prepared):
         return self.lines(manifest, destination)
 
     def manifest(self, name: str, inputs: Mapping[str, Path]) -> Manifest:
-        """Return a manifest with origin and options, without counts."""
+        """Return a manifest with the input files and options, but without counts."""
         with ThreadPoolExecutor(prepared.cores()) as pool:
             digests = list(pool.map(manifests.sha256, inputs.values()))
         total = hashlib.sha256(
@@ -98,13 +98,16 @@ class TextDataset(manifests.Prepared):
         )
 
     def options(self) -> dict[str, Json]:
-        """Return the options that decide the prepared form, in addition to the input files."""
+        """Return the options that affect the prepared data.
+
+        Input files are not options.
+        """
         return {"languages": list(self.languages), "merges": self.merges}
 
     def write(self, source: Path, folder: Path, manifest: Manifest) -> Manifest:
-        """Write the prepared form of `source` below `folder`, and return the full manifest.
+        """Write the prepared form of `source` to `folder`, and return the full manifest.
 
-        Raises ValueError, with a message of one line, if the data is invalid.
+        Raises ValueError if the data is invalid. The error message is one line.
         """
         with tempfile.TemporaryDirectory(prefix=".text.", dir=folder.parent) as work:
             processed, dropped = self.process(source, Path(work))
@@ -114,7 +117,7 @@ class TextDataset(manifests.Prepared):
         return Manifest(manifest.dataset, manifest.source, manifest.options, counts, notes, matches)
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """Return the summary of a finished preparation for the user."""
+        """Return the summary lines that are shown to the user after a preparation."""
         counts = manifest.counts
         subwords = [counts[f"train_{side}_subwords"] / counts["train"] for side in SIDES]
         lines = [
@@ -140,7 +143,7 @@ class TextDataset(manifests.Prepared):
         return lines + manifest.notices
 
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
-        """Check that arrays, vocabulary, and references can be read, and return `files`."""
+        """Check that arrays, vocabulary, and references are readable, and return `files`."""
         for split in SPLITS:
             prepared.read(destination, split, manifest.counts[split])
         prepared.vocabulary_of(destination, manifest.options)
@@ -148,7 +151,7 @@ class TextDataset(manifests.Prepared):
         return files
 
     def how(self) -> str:
-        """Return the command that prepares this data set."""
+        """Return the command line that prepares this data set."""
         return f"suite data prepare {self.name} --from FOLDER"
 
 
@@ -163,11 +166,11 @@ class PlainText(TextDataset):
         self.merges = 8_000
 
     def inputs(self, source: Path) -> dict[str, Path]:
-        """Return the six files."""
+        """Return the six text files of the corpus by name."""
         return {path.name: path for path in sources.plain_files(source, self.languages).values()}
 
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """Tokenise and clean the text, then learn and apply a byte pair encoding."""
+        """Tokenize and clean the text, then learn and apply a byte pair encoding."""
         return sources.process(source, self.languages, self.merges, folder)
 
 
@@ -201,9 +204,9 @@ WMT16_EXPECTED = (
 
 
 class WMT16EnDe(TextDataset):
-    """WMT16 English-German, the data of the GNMT reference.
+    """WMT16 English-German, the data set of the GNMT reference.
 
-    The input is the output of the reference's script, or the published archives.
+    The input is either the output of the reference's preparation script or the published archives.
     """
 
     name = "wmt16-en-de"
@@ -212,13 +215,13 @@ class WMT16EnDe(TextDataset):
     def __init__(self) -> None:
         self.merges = 32_000
         self._members: dict[str, tuple[Path, str]] = {}
-        """Location of each original corpus. Set by `inputs`."""
+        """Path of each original corpus. `inputs` sets the paths."""
 
     def _is_processed(self, source: Path) -> bool:
         return any((source / name).is_file() for name in WMT16_FILES.values())
 
     def inputs(self, source: Path) -> dict[str, Path]:
-        """Return the processed files if one exists, else files of the original corpora."""
+        """Return the processed files if any exist, else the files of the original corpora."""
         if not self._is_processed(source):
             self._members = sources.find_members(
                 source, sources.wmt_members(self.languages), WMT16_EXPECTED
@@ -234,7 +237,10 @@ class WMT16EnDe(TextDataset):
         return {name: source / name for name in names}
 
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """Return the processed files, or create them like the reference's script."""
+        """Return the processed files, or create them like the reference's script.
+
+        Processed files are created only if `source` does not contain any.
+        """
         if self._is_processed(source):
             files = {key: source / name for key, name in WMT16_FILES.items()}
             return Processed(files, source / WMT16_VOCABULARY, source / WMT16_REFERENCES), {}
@@ -244,9 +250,9 @@ class WMT16EnDe(TextDataset):
         return sources.process(plain, self.languages, self.merges, folder, names)
 
     def notes(self, processed: Processed) -> list[str]:
-        """Return a note that lists the files whose MD5 differs from the reference's.
+        """Return a note that lists the files whose MD5 differs from the reference's MD5.
 
-        The note includes the versions of `TOOLS` if the suite processed the files.
+        If the suite processed the files, the note includes the versions of the packages in `TOOLS`.
         """
         paths = {WMT16_FILES[key]: (processed.files[key], md5) for key, md5 in WMT16_MD5.items()}
         paths[WMT16_REFERENCES] = (processed.references, NEWSTEST2014_MD5["de"])
@@ -269,10 +275,10 @@ class WMT16EnDe(TextDataset):
 
 
 WMT17_TRAIN = ("news-commentary-v12.de-en", "commoncrawl.de-en", "europarl-v7.de-en")
-"""Corpora in the order in which they are joined (reference process_data.py)."""
+"""Training corpora in the order of concatenation (reference process_data.py)."""
 WMT17_SPLITS = {"train": WMT17_TRAIN, "dev": ("newstest2013",), "test": ("newstest2014",)}
 WMT17_PAIRS = 4_590_101
-"""Number of lines of the training corpora. NVIDIA's logs of v0.6 and v0.7 have this count."""
+"""Number of lines in the training corpora. NVIDIA's logs of v0.6 and v0.7 contain this number."""
 WMT17_VOCABULARY = "vocab.translate_ende_wmt32k.32768.subwords"
 WMT17_VOCABULARY_MD5 = "0067c33184fa284ef6dc422dffcf8088"
 WMT17_EXPECTED = (
@@ -285,29 +291,29 @@ WMT17_EXPECTED = (
 
 
 class WMT17EnDe(TextDataset):
-    """WMT17 English-German, the data of the Transformer reference.
+    """WMT17 English-German, the data set of the Transformer reference.
 
-    The corpora are used without changes, with the published subtokens.
+    The text of the corpora is not changed, and the subtokens are the published subtokens.
     """
 
     name = "wmt17-en-de"
     prepare_options = ("vocabulary",)
     longest = 255
-    """256 with EOS (reference model_params.py)."""
+    """Maximum sentence length in subtokens: 255, or 256 with EOS (reference model_params.py)."""
 
     def __init__(self) -> None:
         self._members: dict[str, tuple[Path, str]] = {}
-        """Location of each input file. Set by `inputs`."""
+        """Path of each input file. `inputs` sets the paths."""
         self.vocabulary: Path | None = None
-        """User-defined vocabulary.
+        """Path of a user-defined vocabulary.
 
-        None: the published vocabulary, which is stored with the corpora.
+        None selects the published vocabulary, which is stored next to the corpora.
         """
 
     def inputs(self, source: Path) -> dict[str, Path]:
         """Return the path of each input file by name.
 
-        An input is an archive or file that contains a corpus or the vocabulary.
+        An input file is a corpus, the vocabulary, or an archive that contains one of them.
         """
         corpora = [
             f"{name}.{code}"
@@ -330,14 +336,14 @@ class WMT17EnDe(TextDataset):
         return files
 
     def options(self) -> dict[str, Json]:
-        """Return languages and kind of subwords.
+        """Return the languages and the subword method.
 
         This data set does not learn a byte pair encoding.
         """
         return {"languages": list(self.languages), "subwords": prepared.SUBTOKENS}
 
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """Join the corpora of each split as plain text."""
+        """Concatenate the corpora of each split as plain text."""
         files, names = {}, {}
         for split, corpora in WMT17_SPLITS.items():
             out = [folder / f"{split}.{language}" for language in self.languages]
@@ -366,7 +372,7 @@ class WMT17EnDe(TextDataset):
         return processed, {}
 
     def notes(self, processed: Processed) -> list[str]:
-        """Return notes on files whose MD5, or number of lines, differs from the reference's."""
+        """Return notes on files whose MD5 or number of lines differs from the reference."""
         wanted = {WMT17_VOCABULARY: (processed.vocabulary, WMT17_VOCABULARY_MD5)}
         for side, language in zip(SIDES, self.languages, strict=True):
             wanted[f"newstest2014.{language}"] = (
@@ -389,7 +395,7 @@ class WMT17EnDe(TextDataset):
     ) -> list[str]:
         """Learn a vocabulary from text files, or from the training corpora in folders.
 
-        See `workloads.api.Dataset`.
+        The base class `workloads.api.Dataset` documents the arguments.
         """
         if destination.exists():
             raise ValueError(

@@ -1,6 +1,6 @@
-"""Pair counts and length counts of sentence-pair data sets.
+"""Number of pairs and length distribution of sentence-pair data sets.
 
-The batches of an epoch follow from them.
+Both determine the batches of an epoch.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from workloads.common.randomness import bits, normal, stream
 from workloads.common.text import prepared
 
 LENGTH_COUNTS = "train_length_counts"
-"""Key in `DatasetInfo.arrays` for the `prepared.length_counts` of the training pairs."""
+"""Key in `DatasetInfo.arrays` of the training pairs' `prepared.length_counts`."""
 END = "end"
-"""Key in `DatasetInfo.sizes` for the id of EOS. Only set if it is not `vocabulary.EOS`."""
+"""Key in `DatasetInfo.sizes` of the EOS id. The key is only set if the id differs from
+`vocabulary.EOS`.
+"""
 COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
 
 
 @dataclass(frozen=True)
 class TextFacts:
-    """The published counts of a data set of sentence pairs, for runs on synthetic batches."""
+    """The published sizes of a data set of sentence pairs, for runs on synthetic batches."""
 
     name: str
     published: Mapping[str, int]
-    """Published counts.
+    """Published sizes of the data set by key.
 
     `train`, `dev` and `test` are numbers of pairs. `vocabulary` is the number of ids. `dev_longest`
-    and `test_longest` are the numbers of subwords of the longest sentence.
+    and `test_longest` are the numbers of subwords in the longest sentence.
     """
 
     def for_settings(self, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data set.
+        """Return the sizes of the prepared data set.
 
-        With `profile=synthetic`, no data set is read, and the counts are the published
-        ones. Raises ValueError, with the command
-        to run, if the data set is not prepared.
+        With `profile=synthetic`, no data set is read, and the published sizes are returned. Raises
+        ValueError if the data set is not prepared. The error message contains the command to run.
         """
         return (
             load_dataset_info(Path(settings.data_dir))
@@ -63,10 +64,10 @@ WMT16 = TextFacts(
         "test_longest": 148,
     },
 )
-"""WMT16 English-German.
+"""Sizes of WMT16 English-German.
 
-The number of training pairs is from the log of NVIDIA's v0.6 submission (pairs per epoch). The
-longest sentences are the evaluation limits of the reference.
+The number of training pairs is from the log of NVIDIA's v0.6 submission (pairs per epoch).
+`dev_longest` and `test_longest` are the evaluation limits of the reference.
 """
 
 
@@ -79,17 +80,19 @@ WMT17 = TextFacts(
         END: 1,
     },
 )  # fmt: skip
-"""WMT17 English-German with the published subtokens.
+"""Sizes of WMT17 English-German with the published subtokens.
 
-The number of training pairs is from NVIDIA's logs of v0.6. The longest sentence of newstest2014 was
-measured with this encoding. The longest sentence of newstest2013 is an assumption.
+The number of training pairs is from NVIDIA's logs of v0.6. The longest sentence of newstest2014
+(`test_longest`) was measured with the published subtokens. The longest sentence of newstest2013
+(`dev_longest`) is an assumption.
 """
 
 
 def load_dataset_info(folder: Path) -> DatasetInfo:
-    """Return the counts of the data set prepared in `folder`. They are read from its manifest.
+    """Return the sizes in the manifest of the data set prepared in `folder`.
 
-    Raises ValueError, with the command to run, if the data set is not prepared.
+    Raises ValueError if the data set is not prepared. The error message contains the command to
+    run.
     """
     manifest = downloads.prepared(folder, WMT16.name)
     try:
@@ -133,7 +136,7 @@ def _facts(
 def length_counts(dataset_info: DatasetInfo, pairs: int) -> Int64s:
     """Return the `prepared.length_counts` (2, L) of all `pairs`.
 
-    For synthetic data they come from a formula.
+    For synthetic data, the lengths are drawn from a log-normal distribution.
     """
     if LENGTH_COUNTS in dataset_info.arrays:
         return np.asarray(dataset_info.array(LENGTH_COUNTS))
@@ -141,16 +144,17 @@ def length_counts(dataset_info: DatasetInfo, pairs: int) -> Int64s:
 
 
 SYNTHETIC_MEDIAN, SYNTHETIC_SPREAD, SYNTHETIC_RATIO = 23.0, 0.65, 0.2
-"""Parameters of the log-normal lengths: median, common spread of both sides, spread of each side.
+"""Parameters of the log-normal sentence lengths: median, standard deviation common to both sides,
+standard deviation of each side.
 
-The mean is close to the 28 subwords of WMT.
+The mean is close to the mean of WMT, 28 subwords.
 """
 SYNTHETIC_PAIRS = 1 << 17
-"""Number of pairs whose lengths are drawn. More pairs repeat these lengths."""
+"""Number of pairs whose lengths are drawn. A larger synthetic corpus repeats these lengths."""
 
 
 def synthetic_lengths(pairs: int) -> UInt16s:
-    """Return lengths (2, pairs) from 1 to `prepared.LONGEST`, drawn by hash."""
+    """Return lengths (2, pairs) between 1 and `prepared.LONGEST`, drawn by hash."""
     drawn = _drawn_lengths(min(pairs, SYNTHETIC_PAIRS))
     return np.ascontiguousarray(np.tile(drawn, -(-pairs // drawn.shape[1]))[:, :pairs])
 
@@ -164,8 +168,8 @@ def _synthetic_length_counts(pairs: int) -> Int64s:
 def _drawn_lengths(pairs: int) -> UInt16s:
     """Return the lengths (2, pairs) that synthetic data repeats.
 
-    A run needs them three times. They have half a million bytes and take 0.1 s to draw, so they are
-    cached.
+    A run needs the lengths three times. The result is cached, because drawing takes 0.1 s and the
+    array has only half a million bytes.
     """
     draws = bits(stream(0, "synthetic sentence lengths"), np.arange(3)[:, None], np.arange(pairs))
     common, *sides = normal(draws, np.float64)

@@ -1,4 +1,7 @@
-"""Encode text files as ids: lines of subwords, or plain text that is split into subtokens."""
+"""Encode text files as ids. A file contains lines of subwords, or plain text.
+
+Plain text is split into subtokens.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,16 @@ from workloads.common.text.vocabulary import UNK, Vocabulary
 
 @dataclass(frozen=True)
 class Encoded:
-    """Counts of an encoded text file. Its ids are in a separate file (`Task.out`)."""
+    """Statistics of an encoded text file. The ids are in the file `Task.out`."""
 
     lengths: Int32s
-    """(N,) number of subwords of each line."""
+    """(N,) number of subwords in each line."""
     unknown: int
-    """Number of unknown subwords."""
+    """Number of subwords in the file that are not in the vocabulary."""
     example: str
-    """An unknown subword with the number of its line. Empty if no subword is unknown."""
+    """Example of a subword that is not in the vocabulary, with its line number. Empty if there
+    is no such subword.
+    """
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Task:
 
     path: str
     name: str
-    """Name of the file in messages."""
+    """File name that messages show."""
     has_mark: bool
     """Whether to skip a byte order mark, as in `workloads.common.data.lines.chunks`."""
     vocabulary: str
@@ -41,34 +46,36 @@ class Task:
     plain: bool
     """Whether the file is plain text to split into subtokens.
 
-    If False, it holds lines of subwords.
+    If False, each line of the file contains subwords.
     """
     out: str
-    """Path of the output file: raw ids without a header."""
+    """Path of the output file, which contains raw ids without a header."""
 
 
 def read_vocabulary(path: Path, plain: bool, name: str = "") -> Vocabulary | Subtokeniser:
-    """Read a vocabulary of subtokens for `plain` text, or of subwords.
+    """Read a vocabulary of subtokens for `plain` text, or a vocabulary of subwords.
 
-    Raises ValueError with `name`, or the path.
+    Raises ValueError if the vocabulary is invalid. The error message contains `name`, or the path
+    if `name` is empty.
     """
     return Subtokeniser.read(path, name) if plain else Vocabulary.read(path, name)
 
 
 def id_type(vocabulary: int) -> npt.DTypeLike:
-    """Return the type in which the ids of a vocabulary of this size are stored."""
+    """Return the NumPy type in which the ids of a vocabulary of this size are stored."""
     return np.uint16 if vocabulary <= 1 << 16 else np.int32
 
 
 def encode(task: Task) -> Encoded:
-    """Write the ids of all lines of a file, and return their counts.
+    """Write the ids of all lines of a file, and return the statistics of the file.
 
-    In lines of subwords, an unknown subword becomes UNK, and empty lines are errors. Plain text has
-    no unknown subtokens. An empty line of plain text has no ids, and a batch holds only EOS for it.
+    In lines of subwords, an unknown subword becomes UNK, and an empty line is an error. Plain text
+    has no unknown subtokens. An empty line of plain text has no ids, so its row in a batch contains
+    only EOS.
 
     Raises:
-        ValueError: The file is empty, is not text, or has an empty line of subwords. The message
-            contains file and line.
+        ValueError: The file is empty, is not text, or has an empty line of subwords. The error
+            message contains the file name and the line number.
     """
     vocabulary = read_vocabulary(Path(task.vocabulary), task.plain)
     lengths: list[Int32s] = []

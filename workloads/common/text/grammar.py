@@ -1,7 +1,7 @@
-"""Sentence pairs of two generated languages whose translation needs more than a dictionary.
+"""Sentence pairs of two generated languages that need more than a dictionary.
 
-The source language is similar to English: subject, verb, object, phrases. The target language is
-similar to German:
+The grammar of the source language is similar to English: subject, verb, object, phrases. The
+grammar of the target language is similar to German:
 
 - The finite verb comes second in main clauses, and last in subordinate and relative clauses.
 - Separable prefixes and infinitives come at the end of the clause.
@@ -20,9 +20,11 @@ from workloads.common.randomness import Draws
 from workloads.common.text.lexicon import Lexicon, Noun, TargetNoun, TargetVerb, Verb, lexicon
 
 SYNONYM = 0.07
-"""Share of noun tokens that the target replaces by a synonym. The source does not show which."""
+"""Fraction of nouns that are translated with a synonym. The source sentence does not indicate which
+nouns.
+"""
 PLURAL, PRONOUN, NAME, PAST = 0.3, 0.12, 0.1, 0.3
-"""Shares of plural noun phrases, pronouns, names, and clauses in the past tense."""
+"""Probability of plural noun phrases, pronouns, names, and clauses in the past tense."""
 NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
 
 DEFINITE = (
@@ -33,18 +35,20 @@ DEFINITE = (
 )
 INDEFINITE = (("en", "enan", "enam"), ("ena", "ena", "enar"), ("en", "en", "enam"))
 ADJECTIVE = (("o", "on", "om"), ("e", "e", "er"), ("es", "es", "om"), ("ai", "ai", "en"))
-"""Endings of adjectives by gender (3: plural) and case."""
+"""Endings of adjectives, by gender and case. The gender index 3 is the plural."""
 NOUN_PLURAL = ("en", "ir", "os")
-"""Plural endings of nouns by declension. The dative adds an n."""
+"""Plural endings of nouns, by declension. The dative plural adds an n."""
 PRONOUNS = {
     "he": ("er", "ihn", "ihm", "him"),
     "she": ("sie", "sie", "ihr", "her"),
     "they": ("si", "si", "ihnen", "them"),
 }
-"""Source pronoun to the target pronoun in three cases, and the source pronoun as an object."""
+"""For each source pronoun: the target pronoun in three cases, then the object form of the source
+pronoun.
+"""
 RELATIVE = ("dar", "die", "das", "dai")
 VERB = (("et", "an"), ("te", "tan"))
-"""Endings of verbs by tense (present, past) and number."""
+"""Endings of verbs, by tense (present, past) and number (singular, plural)."""
 INFINITIVE, FUTURE = "en", ("wil", "wollan")
 PREPOSITIONS = (
     ("with", "mid", DATIVE), ("for", "fur", ACCUSATIVE), ("under", "untar", DATIVE),
@@ -70,22 +74,23 @@ OPTIONS = (
     ("negation", 1, 1), ("future", 1, 1), ("idiom", 4, 1), ("relative", 4, 1),
     ("phrase adjective", 1, 2),
 )  # fmt: skip
-"""Extensions of a clause: name, number of words, highest number of uses."""
+"""Extensions of a clause: name, number of words, maximum number of uses."""
 OFFERS = 14
 """Number of extensions that are drawn for a clause.
 
-Extensions that do not fit any more are skipped.
+Extensions that no longer fit into the clause are skipped.
 """
 SPLIT_AT, FIRST_CLAUSE = 9, (4, 9)
-"""Sentences of more than `SPLIT_AT` words may have several clauses.
+"""Length from which a sentence is split, and limits of a clause's length, in words.
 
-`FIRST_CLAUSE` limits the number of words of every clause except the last.
+Sentences of more than `SPLIT_AT` words may have several clauses. `FIRST_CLAUSE` limits the number
+of words of every clause except the last.
 """
 
 
 @cache
 def words() -> Lexicon:
-    """Return the words of both languages."""
+    """Return the lexicon of both languages."""
     return lexicon(SOURCE_TAKEN, TARGET_TAKEN)
 
 
@@ -96,7 +101,9 @@ class Phrase:
     source: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
     pairs: list[tuple[str, str]] = field(default_factory=list)
-    """Pairs of a source word and its target word: the lexicon for a word-by-word translation."""
+    """Pairs of a source word and its target word, which are the lexicon of a word-by-word
+    translation.
+    """
 
     def add(self, source: str, target: str) -> None:
         """Append a word and its translation."""
@@ -107,7 +114,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun phrase in its case."""
+    """A noun phrase that is inflected for its case."""
 
     words: Phrase
     plural: bool
@@ -117,12 +124,12 @@ class NounPhrase:
 
 @dataclass
 class Clause:
-    """The parts of a clause, before they are put into the word order of a language."""
+    """Components of a clause before they are arranged in the word order of a language."""
 
     opening: Phrase
     subject: NounPhrase
     rest: Phrase
-    """Object, prepositional phrases and adverbs. They have the same order in both languages."""
+    """Object, prepositional phrases, and adverbs. Their order is the same in both languages."""
     verb: Verb
     sense: TargetVerb
     past: bool
@@ -130,26 +137,26 @@ class Clause:
     negated: bool
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the word pairs of all parts."""
+        """Return the pairs of a source word and a target word of all components."""
         plain = self.finite()
         verb_pairs = [(self.verb_form(), plain)] + ([("not", "nik")] if self.negated else [])
         verb_pairs += [("will", FUTURE[self.subject.plural])] if self.future else []
         return [*self.opening.pairs, *self.subject.words.pairs, *verb_pairs, *self.rest.pairs]
 
     def verb_form(self) -> str:
-        """Return the verb in the source language, with its ending."""
+        """Return the source verb with its ending."""
         if self.future or (self.subject.plural and not self.past):
             return self.verb.source
         return self.verb.source + ("ed" if self.past else "s")
 
     def finite(self) -> str:
-        """Return the target verb without prefix, as an infinitive in the future tense."""
+        """Return the target verb without its prefix. In the future tense, it is an infinitive."""
         return self.sense.stem + (
             INFINITIVE if self.future else VERB[self.past][self.subject.plural]
         )
 
     def source(self) -> list[str]:
-        """Return the words in the order of the source language."""
+        """Return the words of the clause in the source language."""
         verb = [
             *(["will"] if self.future else []),
             *(["not"] if self.negated else []),
@@ -158,10 +165,10 @@ class Clause:
         return [*self.opening.source, *self.subject.words.source, *verb, *self.rest.source]
 
     def main(self, inverted: bool = False) -> list[str]:
-        """Return the target words of a main clause. The finite verb comes second.
+        """Return the target words of a main clause, in which the finite verb comes second.
 
         Args:
-            inverted: The clause follows a subordinate clause, so the verb comes first.
+            inverted: Whether the clause follows a subordinate clause. The verb then comes first.
         """
         auxiliary = FUTURE[self.subject.plural]
         finite = auxiliary if self.future else self.finite()
@@ -183,7 +190,7 @@ class Clause:
         return [*start, *self.rest.target, *negation, *last]
 
     def subordinate(self) -> list[str]:
-        """Return the target words of a subordinate clause. The verb comes last."""
+        """Return the target words of a subordinate clause, in which the verb comes last."""
         negation, verb = ["nik"] if self.negated else [], [self.sense.prefix + self.finite()]
         auxiliary = [FUTURE[self.subject.plural]] if self.future else []
         subject, opening = self.subject.words.target, self.opening.target
@@ -191,7 +198,10 @@ class Clause:
 
 
 def sentence(draws: Draws, length: int) -> Phrase:
-    """Generate a sentence pair of about `length` source words. Punctuation counts as words."""
+    """Generate a sentence pair of about `length` source words.
+
+    `length` includes punctuation marks.
+    """
     phrase = _clauses(draws, length - 1)
     phrase.source.append(".")
     phrase.target.append(".")
@@ -260,9 +270,9 @@ def _clause(draws: Draws, length: int) -> Clause:
 
 
 def _extensions(draws: Draws, left: int, transitive: bool) -> Counter[str]:
-    """Draw extensions of a clause, and return the number of uses of each.
+    """Draw extensions of a clause, and return the number of uses of each extension.
 
-    They have at most `left` words in total.
+    The extensions have at most `left` words in total.
     """
     wanted: Counter[str] = Counter()
     for _ in range(OFFERS):
@@ -304,7 +314,8 @@ def _with_article(
 ) -> Phrase:
     """Generate an article or a number, with a noun and its adjectives.
 
-    Adjectives come before the noun in the source, and after the noun in the target.
+    Adjectives come before the noun in the source language, and after the noun in the target
+    language.
     """
     phrase, form = Phrase(), 3 if plural else target.gender
     if plural and draws.chance(0.3):
@@ -327,8 +338,8 @@ def _with_article(
 def _relative(draws: Draws, subject: NounPhrase) -> None:
     """Append a relative clause to a subject.
 
-    The source has `who`, verb and object. The target encloses the clause in commas and ends it with
-    the verb.
+    The source clause consists of `who`, the verb, and the object. The target clause is enclosed in
+    commas and ends with the verb.
     """
     verb = words().verbs[True].choose(draws)
     thing = _noun_phrase(draws, ACCUSATIVE, verb, 0)

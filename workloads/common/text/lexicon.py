@@ -1,8 +1,8 @@
-"""The words of the two generated languages. They are invented by hash and sorted by frequency.
+"""Words of the two generated languages, invented by hash and sorted by frequency.
 
 The source language has few inflections: a plural of nouns and two endings of verbs. Target nouns
-have a gender and a declension. A fifth of the nouns and verbs have two translations, and the
-context determines the translation. Some target verbs have a separable prefix.
+have a gender and a declension. 20 % of the nouns and verbs have two translations, and the context
+determines the translation. Some target verbs have a separable prefix.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import Generic, TypeVar
 from workloads.common.randomness import Draws, fold, stream
 
 SEED = 1
-"""Seed of the corpus. It is independent of the seeds of runs."""
+"""Seed of the corpus. The seed does not depend on the seeds of runs."""
 NOUNS, VERBS, ADJECTIVES, ADVERBS, NAMES, IDIOMS = 120, 50, 40, 24, 30, 16
 AMBIGUOUS = 0.2
-"""Share of nouns and verbs with a second translation."""
+"""Fraction of nouns and verbs that have a second translation."""
 TRANSITIVE, SEPARABLE = 0.6, 0.35
-"""Shares of verbs with an object, and of verb translations with a prefix."""
+"""Fraction of verbs that have an object, and fraction of verb translations that have a prefix."""
 SHIFT = 2.7
-"""Shift of the Zipf-Mandelbrot law: the word of rank r = 0, 1, … has weight 1 / (r + 2.7)."""
+"""Shift of the Zipf-Mandelbrot distribution: the word of rank r = 0, 1, … has weight 1 / (r +
+2.7).
+"""
 
 SOURCE_SOUNDS = (
     ("b", "br", "d", "f", "g", "gl", "h", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "w"),
@@ -36,7 +38,7 @@ TARGET_SOUNDS = (
     ("a", "e", "i", "o", "u", "ä", "ö", "ü", "ei", "au"),
     ("", "", "n", "r", "l", "ch", "ng", "t", "m", "ß"),
 )  # fmt: skip
-"""Beginnings, vowels and ends of syllables."""
+"""Possible beginnings, vowels, and ends of the syllables of a target word."""
 PREFIXES = ("ab", "auf", "mit", "um", "vor")
 
 Kind = TypeVar("Kind")
@@ -44,13 +46,13 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class TargetNoun:
-    """A translation of a noun."""
+    """A translation of a source noun."""
 
     stem: str
     gender: int
-    """0, 1 or 2."""
+    """Gender of the noun: 0, 1, or 2."""
     declension: int
-    """0, 1 or 2: index of the plural ending."""
+    """Declension of the noun: 0, 1, or 2. The declension is the index of the plural ending."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +61,22 @@ class Noun:
 
     source: str
     senses: tuple[TargetNoun, ...]
-    """One or two translations. The second is used if the verb of the clause is of kind 1."""
+    """One or two translations. The second translation is used if the clause's verb has `kind` 1."""
     synonym: TargetNoun
     """Synonym of the first translation."""
     kind: int
-    """0 or 1: determines the translation of verbs."""
+    """Kind of the noun, 0 or 1. The kind of a noun determines how verbs are translated."""
 
 
 @dataclass(frozen=True)
 class TargetVerb:
-    """A translation of a verb."""
+    """A translation of a source verb."""
 
     stem: str
     prefix: str
-    """Separable prefix at the end of a main clause. Empty if the verb has no such prefix."""
+    """Separable prefix of the verb, which comes at the end of a main clause. Empty if the verb
+    has no prefix.
+    """
 
 
 @dataclass(frozen=True)
@@ -83,15 +87,16 @@ class Verb:
     senses: tuple[TargetVerb, ...]
     """One or two translations.
 
-    The second is used if the object is of kind 1, or the subject of a verb without object.
+    The second translation is used if the object has `kind` 1. For a verb without object, the `kind`
+    of the subject selects the translation.
     """
     transitive: bool
     kind: int
-    """0 or 1: determines the translation of nouns."""
+    """Kind of the verb, 0 or 1. The kind of a verb determines how nouns are translated."""
 
 
 class Ranked(Generic[Kind]):
-    """Entries that are chosen with the frequencies of the Zipf-Mandelbrot law."""
+    """Entries that are drawn with the frequencies of a Zipf-Mandelbrot distribution."""
 
     def __init__(self, things: Sequence[Kind]) -> None:
         self.things = tuple(things)
@@ -105,7 +110,7 @@ class Ranked(Generic[Kind]):
 
 @dataclass(frozen=True)
 class Lexicon:
-    """All content words. Function words are defined in `grammar`."""
+    """All content words of both languages. Function words are defined in `grammar`."""
 
     nouns: Ranked[Noun]
     verbs: tuple[Ranked[Verb], Ranked[Verb]]
@@ -122,7 +127,7 @@ class Lexicon:
 
 
 class _Inventor:
-    """Invents new words. It never returns a word twice, and no word in `taken`."""
+    """Generator of new words. It never returns the same word twice, or a word in `taken`."""
 
     def __init__(
         self, label: str, sounds: tuple[tuple[str, ...], ...], taken: Sequence[str]
@@ -144,14 +149,18 @@ class _Inventor:
 
 
 def _syllables(rank: int) -> int:
-    """Return the number of syllables of a word. Frequent words are short."""
+    """Return the number of syllables of the word at `rank`.
+
+    Frequent words have one syllable.
+    """
     return 1 if rank < 12 else 2
 
 
 def lexicon(source_taken: tuple[str, ...], target_taken: tuple[str, ...]) -> Lexicon:
-    """Return all content words.
+    """Return all content words of both languages.
 
-    The function words of the grammar (`source_taken`, `target_taken`) are avoided.
+    The content words differ from the function words of the grammar (`source_taken`,
+    `target_taken`).
     """
     source = _Inventor("source", SOURCE_SOUNDS, source_taken)
     target = _Inventor("target", TARGET_SOUNDS, target_taken)
@@ -207,8 +216,8 @@ def _idiom(
 ) -> tuple[str, str]:
     """Return an idiom in both languages.
 
-    The source has two nouns and an adjective. The target has two or three words that occur only
-    here.
+    The source phrase has two nouns and an adjective. The target phrase has two or three words that
+    occur in no other phrase.
     """
     first, second = (nouns[draws.integer(0, len(nouns) - 1)].source for _ in range(2))
     source = f"{first} by {adjectives[draws.integer(0, len(adjectives) - 1)][0]} {second}"

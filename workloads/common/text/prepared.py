@@ -1,17 +1,17 @@
-"""The prepared form of a parallel corpus: arrays of ids, a vocabulary, and raw references.
+"""Prepared form of a parallel corpus: arrays of ids, a vocabulary, and raw references.
 
-Files for each split (`train`, `dev`, `test`) and each side (`source`, `target`):
+Files of each split (`train`, `dev`, `test`) and each side (`source`, `target`):
 
     SPLIT_SIDE.npy            (T,) uint16, or int32 for a large vocabulary: ids of all sentences
     SPLIT_SIDE_offsets.npy    (N + 1,) int64: sentence n is ids[offsets[n] : offsets[n + 1]]
 
-The ids of the sentences are concatenated, without special ids. Files of the whole corpus:
+The ids of all sentences are concatenated, without special ids. Files of the whole corpus:
 
     train_length_counts.npy   (2, L) int64: `length_counts` of the training pairs
     vocabulary.txt            one subword per line, or one quoted subtoken per line (`subtokens.py`)
     references.txt            the raw translations of the test set, one per line
 
-Only the length counts are read before the clock of a run starts (`DatasetInfo.arrays`).
+Before the clock of a run starts, workers read only the length counts (`DatasetInfo.arrays`).
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ VOCABULARY, REFERENCES, LENGTH_COUNTS = (
     "train_length_counts.npy",
 )
 LONGEST = 254
-"""Highest number of subwords of a training sentence. Pairs with a longer sentence are dropped.
+"""Maximum number of subwords in a training sentence. Pairs with a longer sentence are dropped.
 
-With BOS and EOS this is 256, the longest sentence of any published hyperparameter set (Transformer
-reference, model_params.py).
+With BOS and EOS, the maximum is 256. No published hyperparameter set has longer sentences
+(Transformer reference, model_params.py).
 """
 SUBTOKENS = "subtokens"
 """Value of the manifest option `subwords` if the ids are subtokens of plain text."""
 UNKNOWN_SHARE = 0.01
-"""Highest share of unknown subwords in the training text.
+"""Maximum fraction of unknown subwords in the training text.
 
-A higher share means that the vocabulary does not fit.
+If the fraction is higher, the vocabulary does not match the text.
 """
 
 Ids = Integers
@@ -63,7 +63,7 @@ Ids = Integers
 class DropReason(Enum):
     """Reason for dropping a sentence pair.
 
-    The value is printed after the number of dropped pairs.
+    The value of the enum is printed after the number of dropped pairs.
     """
 
     EMPTY = "with an empty side"
@@ -76,47 +76,52 @@ class DropReason(Enum):
 
 @dataclass(frozen=True)
 class Processed:
-    """Text files to encode. A line is a sentence: subwords separated by spaces, or plain text."""
+    """Text files to encode, with one sentence per line.
+
+    A sentence is a list of subwords separated by spaces, or plain text.
+    """
 
     files: dict[tuple[str, str], Path]
-    """(split, side) to file."""
+    """File of each (split, side)."""
     vocabulary: Path
     references: Path
     """File with the raw translations of the test set."""
     subtokens: bool = False
     """Whether the files are plain text to split into the subtokens of the vocabulary.
 
-    Lines may then be empty.
+    Plain text files may have empty lines.
     """
     longest: int = LONGEST
-    """Highest number of subwords of a training sentence.
+    """Maximum number of subwords in a training sentence.
 
     Pairs with a longer sentence are dropped.
     """
     names: Mapping[Path, str] = field(default_factory=dict)
-    """Names in messages for files that the suite wrote: the names of the user's files."""
+    """File names that messages show for files that the suite created. Each name is the name of the
+    user's original file.
+    """
     dropped: Mapping[str, Counter[DropReason]] = field(default_factory=dict)
-    """Numbers of pairs of each split that were dropped before the files were written."""
+    """Number of pairs of each split that were dropped before the files were written, by reason."""
 
     def name(self, path: Path) -> str:
-        """Return the name of a file for messages."""
+        """Return the file name that messages show."""
         return self.names.get(path, str(path))
 
 
 @dataclass(frozen=True)
 class Side:
-    """The sentences of one language of a split."""
+    """The sentences of one language in a split."""
 
     ids: Ids
     """(T,) concatenated ids of all sentences."""
     offsets: Int64s
-    """(N + 1,) start of each sentence in `ids`, and the end of the last sentence."""
+    """(N + 1,) start of each sentence in `ids`. The last entry is the end of the last sentence."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def lengths(self, sentences: Int64s) -> Int64s:
-        """Return the numbers of subwords (n,) of some sentences (n,)."""
+        """Return the number of subwords (n,) of each of the given sentences (n,)."""
         return np.asarray(self.offsets[sentences + 1] - self.offsets[sentences])
 
     def sentence(self, number: int) -> Int32s:
@@ -147,9 +152,9 @@ class Parallel:
         return len(self.source)
 
     def lengths(self) -> UInt16s:
-        """Return the numbers of subwords (2, N) of each pair's source and target.
+        """Return the number of subwords of each pair's source and target as (2, N).
 
-        Only for training pairs: their lengths fit into 16 bits.
+        The lengths must fit into 16 bits, which is guaranteed only for training pairs.
         """
         return np.stack(
             [np.diff(side.offsets).astype(np.uint16) for side in (self.source, self.target)]
@@ -161,9 +166,10 @@ class Parallel:
 
 
 def write(processed: Processed, folder: Path) -> dict[str, int]:
-    """Write the prepared form of text files to `folder`, and return the counts for the manifest.
+    """Write the prepared form of text files to `folder`, and return the manifest's counts.
 
-    Raises ValueError with the file, the line and the problem in a message of one line.
+    Raises ValueError if a file is invalid. The error message is one line with the file, the line
+    number, and the problem.
     """
     vocabulary = read_vocabulary(
         processed.vocabulary, processed.subtokens, processed.name(processed.vocabulary)
@@ -225,13 +231,13 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
 def check_any_left(
     split: str, names: Sequence[str], left: int, dropped: Counter[DropReason], hint: str = ""
 ) -> None:
-    """Raise ValueError if no pair of a split is left.
+    """Raise ValueError if no sentence pair of a split is left.
 
     Args:
         split: Name of the split.
-        names: Names of the split's two files for messages.
+        names: File names of the split's two sides for messages.
         left: Number of pairs that are left.
-        dropped: Number of pairs that were dropped, for each reason.
+        dropped: Number of dropped pairs for each reason.
         hint: Probable cause and remedy.
     """
     if left:
@@ -249,7 +255,8 @@ def check_any_left(
 def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> dict[str, int]:
     """Count the unknown subwords of the training text.
 
-    Raises ValueError if the vocabulary does not fit it.
+    Raises ValueError if too many subwords are unknown, because the vocabulary does not match the
+    text.
     """
     total = 0
     for side in SIDES:
@@ -268,15 +275,15 @@ def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> d
 def _write_split(
     folder: Path, split: str, sides: dict[str, Encoded], keep: Bools, vocabulary: int
 ) -> dict[str, int]:
-    """Write the arrays of a split, and return its counts.
+    """Write the arrays of a split, and return the counts of the split.
 
-    The files of raw ids are read and removed.
+    The temporary files of raw ids are read and removed.
 
     Args:
-        folder: Folder that is being prepared.
+        folder: Folder of the prepared data.
         split: Name of the split.
         sides: Encoded sentences of each side.
-        keep: (N,) whether a pair is kept.
+        keep: (N,) whether to keep each pair.
         vocabulary: Number of ids of the vocabulary.
     """
     kept = int(keep.sum())
@@ -302,10 +309,11 @@ def _write_split(
 
 
 def length_counts(lengths: Integers) -> Int64s:
-    """Count pairs and subwords by length. Returns (2, L) for the lengths (2, N) of pairs.
+    """Return the number of pairs and of subwords (2, L) for each sentence length.
 
-    Column n is for the pairs whose longer side has n subwords. Row 0 holds the number of these
-    pairs, and row 1 the number of their subwords on both sides.
+    `lengths` (2, N) are the lengths of the pairs. Column n describes the pairs whose longer side
+    has n subwords. Row 0 contains the number of these pairs, and row 1 contains the number of their
+    subwords on both sides.
     """
     longer = np.maximum(lengths[0], lengths[1])
     tokens = np.bincount(longer, weights=lengths[0].astype(np.float64) + lengths[1])
@@ -317,9 +325,9 @@ def length_counts(lengths: Integers) -> Int64s:
 
 
 def read(folder: Path, split: str, count: int) -> Parallel:
-    """Map the `count` pairs of a split into memory.
+    """Return the `count` sentence pairs of a split as memory-mapped arrays.
 
-    Raises ValueError naming a file that is missing or invalid.
+    Raises ValueError if a file is missing or invalid. The error message contains the file name.
     """
     sides = []
     for side in SIDES:
@@ -334,12 +342,18 @@ def read(folder: Path, split: str, count: int) -> Parallel:
 
 
 def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subtokeniser:
-    """Read the vocabulary of prepared data. `options` are the options in its manifest."""
+    """Read the vocabulary of prepared data.
+
+    `options` are the options in the manifest of the prepared data.
+    """
     return read_vocabulary(folder / VOCABULARY, options.get("subwords") == SUBTOKENS)
 
 
 def read_references(folder: Path, count: int) -> list[str]:
-    """Return the raw translations of the test set. Raises ValueError naming the file."""
+    """Return the raw translations of the test set.
+
+    Raises ValueError if the file is missing or invalid. The error message contains the file name.
+    """
     references = read_lines(folder / REFERENCES)
     if len(references) != count:
         raise ValueError(
@@ -357,11 +371,11 @@ def framed(
     Rows are padded with 0. Sentences that do not fit are truncated before the EOS.
 
     Args:
-        side: The side that contains the sentences.
-        sentences: Numbers (n,) of the sentences.
+        side: Sentences of one language.
+        sentences: Sentence numbers (n,).
         width: Length of a row.
-        framing: Special ids at the beginning and the end.
-        begin: Whether to begin each row with the special id `framing.begin`, if there is one.
+        framing: Special ids at the beginning and the end of a sentence.
+        begin: Whether to begin each row with the special id `framing.begin`, if it is defined.
         end: Whether to end each sentence with the special id `framing.end`.
     """
     first = 1 if begin and framing.begin is not None else 0

@@ -1,10 +1,11 @@
 """Convert downloaded archives or plain text to lines of subwords.
 
-The steps are the same as in the reference (download_dataset.sh): Moses tokenisation per language,
-removal of pairs that are empty, long or of very unequal lengths (clean-corpus-n.perl), removal of
-pairs that latin-1 cannot express, and a byte pair encoding learned on both languages together.
-sacremoses and subword-nmt replace the Perl and Python scripts of the reference. If their output
-differs from the reference's, the MD5 of the files shows it.
+The steps are the same as in the reference (download_dataset.sh). Each language is tokenized with
+Moses. Pairs with an empty or long sentence, or with sentences of very different lengths, are
+removed (clean-corpus-n.perl). Pairs with characters that latin-1 cannot encode are also removed. A
+byte pair encoding is learned on both languages together. sacremoses and subword-nmt replace the
+Perl and Python scripts of the reference. If their output differs from the reference's output, the
+MD5 digests of the files differ.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ from workloads.common.text.vocabulary import Vocabulary
 from workloads.files import open_stream
 
 CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
-"""Limits of a pair: words of a side, and highest ratio of both sides.
+"""Limits of a sentence pair: number of words per side, and maximum ratio of the two lengths.
 
 Sources: the reference script and the default of Moses.
 """
 TOO_LONG_WORD = re.compile(r"[^\s|]{1001}")
-"""Matches a word of more than 1,000 characters.
+"""Pattern of a word with more than 1,000 characters.
 
-Moses drops such pairs ($max_word_length of clean-corpus-n.perl).
+Moses drops pairs with such a word ($max_word_length of clean-corpus-n.perl).
 """
 WMT_TRAIN = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-en")
-"""Training corpora in the order in which they are joined. Each has one file per language."""
+"""Training corpora in the order of concatenation. Each corpus has one file per language."""
 WMT_TESTS = {"newstest2014": ("test",), "newstest2015": ("dev",), "newstest2016": ("dev",)}
-"""Test set to the splits that it is part of. The SGM files for German to English are used."""
+"""Splits to which each WMT test set belongs. The SGM files for German to English are used."""
 BYTES_MAXIMUM = 1 << 32
-"""Highest size of a file in an archive. The largest files of WMT16 have 0.3 GB."""
+"""Maximum size of a file in an archive, in bytes. The largest files of WMT16 have 0.3 GB."""
 ARCHIVES = ("*.tgz", "*.tar.gz", "*.tar")
 POOLED_BYTES = 1 << 24
-"""Size from which texts are processed in a process pool."""
+"""Size in bytes from which a text is processed by several processes in parallel."""
 _SEGMENT = re.compile(r"<seg[^>]*>\s*(.*?)\s*</seg>", re.DOTALL | re.IGNORECASE)
 
 Tokenise = Callable[[str], str]
@@ -66,7 +67,7 @@ Tokenise = Callable[[str], str]
 
 
 def wmt_members(languages: Sequence[str]) -> list[str]:
-    """Return the names of the files that are needed from the WMT16 archives."""
+    """Return the names of the required files in the WMT16 archives."""
     train = [f"{corpus}.{language}" for corpus in WMT_TRAIN for language in languages]
     return train + [
         f"{test}-deen-{kind}.sgm" for test in WMT_TESTS for kind in ("src.de", "ref.en")
@@ -81,7 +82,7 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
     Args:
         source: Folder, file, or archive.
         names: Names of the files to find.
-        expected: Description of the expected input for the error message.
+        expected: Description of the expected input, for the error message.
 
     Raises:
         ValueError: A file is missing, or an archive cannot be read.
@@ -117,7 +118,10 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
 
 
 def _visible(folder: Path, pattern: str) -> list[Path]:
-    """Return files and folders below `folder` that match and are not hidden, sorted."""
+    """Return the files and folders below `folder` that match `pattern` and are not hidden.
+
+    The result is sorted.
+    """
     return sorted(
         path for path in folder.rglob(pattern) if not is_hidden_path(path.relative_to(folder))
     )
@@ -126,10 +130,10 @@ def _visible(folder: Path, pattern: str) -> list[Path]:
 def unpack_wmt(
     members: dict[str, tuple[Path, str]], languages: Sequence[str], folder: Path
 ) -> dict[tuple[str, str], str]:
-    """Write {train,dev,test}.LANGUAGE below `folder`: the published text without changes.
+    """Write the published text without changes to {train,dev,test}.LANGUAGE in `folder`.
 
-    Returns the names of the source files by (split, side), for messages. Raises ValueError naming
-    the published file.
+    Returns the names of the source files by (split, side), for messages. Raises ValueError if a
+    published file is invalid. The error message contains the name of the published file.
     """
     corpora = {
         language: [members[f"{corpus}.{language}"] for corpus in WMT_TRAIN]
@@ -165,16 +169,17 @@ def unpack_wmt(
 def join_corpora(
     sides: Sequence[Sequence[tuple[Path, str]]], out: Sequence[Path], has_mark: bool = False
 ) -> None:
-    """Join the corpora of each language to one file in `out`.
+    """Concatenate the corpora of each language in one file.
 
     Args:
-        sides: Corpora of each language, (file, "") or (archive, member), in the same order.
+        sides: Corpora of each language, as (file, "") or (archive, member), in the same order for
+            both languages.
         out: Output file of each language.
-        has_mark: As in `append`.
+        has_mark: Whether to skip a byte order mark, as in `append`.
 
     Raises:
         ValueError: A corpus is not UTF-8, or has different numbers of lines in its two languages.
-            The message contains the name of the published file.
+            The error message contains the name of the published file.
     """
     numbers = []
     for corpora, path in zip(sides, out, strict=True):
@@ -185,19 +190,20 @@ def join_corpora(
 
 
 def append(member: tuple[Path, str], out: IO[bytes], has_mark: bool = False) -> int:
-    """Append a text file to an open file, and return its number of lines.
+    """Append a text file to an open file, and return the number of lines.
 
-    The text file is given as (file, "") or (archive, member). A line end is added to the last line
-    if it is missing.
+    The text file is given as (file, "") or (archive, member). A missing line end is added to the
+    last line.
 
     Args:
         member: The text file.
         out: The open file.
-        has_mark: Whether to skip a byte order mark. The references join the published training
-            corpora without changes.
+        has_mark: Whether to skip a byte order mark. The references do not skip byte order marks
+            when they concatenate the published training corpora.
 
     Raises:
-        ValueError: The text is not UTF-8. The message contains file and line.
+        ValueError: The text is not UTF-8. The error message contains the file name and the line
+            number.
     """
     name, lines = member_name(member), 0
     with _opened(*member) as file:
@@ -209,7 +215,7 @@ def append(member: tuple[Path, str], out: IO[bytes], has_mark: bool = False) -> 
 
 
 def member_name(member: tuple[Path, str]) -> str:
-    """Return the name of a file, (file, "") or (archive, member), for messages."""
+    """Return the name of a file, given as (file, "") or (archive, member), for messages."""
     path, inner = member
     return f"{path}:{inner}" if inner else str(path)
 
@@ -232,7 +238,10 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
 
 
 def segments(sgm: str) -> list[str]:
-    """Return the sentences of an SGM file, with white space replaced by single spaces."""
+    """Return the sentences of an SGM file.
+
+    Each run of white space becomes a single space.
+    """
     return [" ".join(text.split()) for text in _SEGMENT.findall(sgm)]
 
 
@@ -266,21 +275,22 @@ def process(
     folder: Path,
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[Processed, dict[str, int]]:
-    """Convert the plain text in `source` to lines of subwords below `folder`.
+    """Convert the plain text in `source` to lines of subwords in `folder`.
 
     Args:
         source: Folder with the plain text.
         languages: Source and target language.
         merges: Number of merges of the byte pair encoding.
         folder: Folder of the results.
-        names: Names of the plain files for messages, by (split, side). Default: their paths.
+        names: Names of the plain text files for messages, by (split, side). Default: the paths of
+            the files.
 
     Returns:
         The processed files, and the numbers of dropped pairs.
 
     Raises:
-        ValueError: The sides have different numbers of lines, the text is not UTF-8, or no pair of
-            a split is left.
+        ValueError: The two sides have different numbers of lines, the text is not UTF-8, or no pair
+            of a split is left.
     """
     plain = plain_files(source, languages)
     names = {key: str(path) for key, path in plain.items()} if names is None else names
@@ -316,8 +326,8 @@ def process(
     if single_lines:
         raise ValueError(f"{names[single_lines[0], SIDES[0]]}: {_CR_HINT}")
     codes = folder / "codes.bpe"
-    # The reference learns from the German side first. The order matters, because pairs of equal
-    # frequency are merged in the order of their first occurrence.
+    # The reference reads the German side first when it learns the merges. The order matters,
+    # because pairs of equal frequency are merged in the order of their first occurrence.
     if not learn_bpe([tokenised["train", "target"], tokenised["train", "source"]], merges, codes):
         raise ValueError(
             f"{names['train', 'source']} and {names['train', 'target']}: no two neighboring"
@@ -352,10 +362,10 @@ _CR_HINT = (
 def _check_line_counts(
     plain: Mapping[tuple[str, str], Path], names: Mapping[tuple[str, str], str]
 ) -> list[str]:
-    """Return the splits whose files consist of a single line that contains CRs.
+    """Return the splits whose files consist of a single line with CR characters.
 
-    Raises ValueError, naming the file, if a file is empty or the sides have different numbers of
-    lines.
+    Raises ValueError if a file is empty or the two sides have different numbers of lines. The error
+    message contains the file name.
     """
     single_lines = []
     for split in ("train", "dev", "test"):
@@ -383,7 +393,7 @@ def _has_inner_cr(path: Path) -> bool:
 def tokenise_lines(lines: list[str], language: str) -> list[str]:
     """Split lines into Moses tokens separated by spaces, with special characters escaped.
 
-    The result is the same as from tokenizer.perl -q -l LANGUAGE.
+    The result is the same as the output of tokenizer.perl -q -l LANGUAGE.
     """
     tokenise = tokeniser(language)
     return [tokenise(line) for line in lines]
@@ -399,7 +409,7 @@ def tokeniser(language: str) -> Tokenise:
 
 
 def clean(sides: Sequence[Path], out: Sequence[Path]) -> tuple[int, Counter[DropReason]]:
-    """Copy the pairs of lines that are kept.
+    """Copy the sentence pairs that pass all cleaning rules.
 
     Returns the number of all pairs, and the number of dropped pairs for each reason.
     """
@@ -435,13 +445,13 @@ def _drop_reason(pair: Sequence[str], word_counts: Sequence[int]) -> DropReason 
 
 
 def learn_bpe(texts: Sequence[Path], merges: int, codes: Path) -> bool:
-    """Learn a byte pair encoding and write its merges, without a progress bar.
+    """Learn a byte pair encoding and write its merges to `codes`.
 
-    Return False if no merge was found.
+    No progress bar is shown. Returns False if no merge was found.
     """
     from subword_nmt.learn_bpe import learn_bpe as learn
 
-    # subword-nmt fails if all words have a single character.
+    # subword-nmt fails if all words have only one character.
     if all(len(word) == 1 for line in _lines(*texts) for word in line.split()):
         return False
     with codes.open("w", encoding="utf-8") as out, contextlib.redirect_stderr(io.StringIO()):
@@ -464,13 +474,19 @@ def _merges(codes: str) -> Any:
 
 
 def write_vocabulary(texts: Sequence[Path], out: Path) -> None:
-    """Write the subwords, sorted by frequency, then by first occurrence (get_vocab.py)."""
+    """Write the subwords to `out`, sorted by frequency.
+
+    Subwords of equal frequency are in the order of their first occurrence (get_vocab.py).
+    """
     counts = Counter(subword for line in _lines(*texts) for subword in line.split())
     Vocabulary([subword for subword, _ in counts.most_common()]).write(out)
 
 
 def _lines(*paths: Path) -> Iterator[str]:
-    """Yield the lines of several files that the suite wrote, without their line ends."""
+    """Yield the lines of several files without their line ends.
+
+    The suite created these files.
+    """
     for path in paths:
         for _, lines in blocks(path, has_mark=False):
             yield from lines
@@ -492,18 +508,18 @@ def _map_lines(
 ) -> None:
     """Apply `function` to the lines of `path` and write the result to `out`.
 
-    Files of at least `POOLED_BYTES` are processed on all cores.
+    Files of at least `POOLED_BYTES` are processed on all CPU cores.
 
     Args:
         path: File to read.
         out: File to write.
-        function: Converts a list of lines.
+        function: Function that converts a list of lines.
         argument: Second argument of `function`.
-        name: Name of the file in messages. Default: its path.
-        has_mark: As in `chunks`.
+        name: Name of the file in messages. Default: the path of the file.
+        has_mark: Whether to skip a byte order mark, as in `chunks`.
 
     Raises:
-        ValueError: The text is not UTF-8. The message contains name and line.
+        ValueError: The text is not UTF-8. The error message contains the name and the line number.
     """
     lines = (line for _, some in blocks(path, name or path, has_mark) for line in some)
     with out.open("w", encoding="utf-8") as file:

@@ -1,14 +1,14 @@
-"""Learn a vocabulary of subtokens from text, for open runs.
+"""Learn a vocabulary of subtokens from text, for runs in the open division.
 
-The algorithm is tensor2tensor's `build_from_token_counts`. The vocabulary is built in four rounds.
-Each round splits the tokens into subtokens of the last vocabulary (at first, single characters) by
-the greedy longest match. It then counts the segments of the tokens that begin at the start of a
-subtoken. A segment counts as often as its token occurs in the text. The frequent segments, longest
-first, are the next vocabulary. When a segment is chosen, its count is subtracted from the counts of
-its prefixes.
+The algorithm is tensor2tensor's `build_from_token_counts`. It builds the vocabulary in four rounds,
+starting with single characters as subtokens. Each round splits the tokens into subtokens of the
+previous vocabulary by the greedy longest match. The round then counts all segments of the tokens
+that begin at the start of a subtoken. A segment is counted once for each occurrence of its token in
+the text. The frequent segments, longest first, are the next vocabulary. When a segment is chosen,
+its count is subtracted from the counts of its prefixes.
 
-The lowest allowed count of a segment determines the size of the vocabulary. A binary search finds
-the count for the requested size. There are two differences from tensor2tensor:
+The minimum count of a segment determines the size of the vocabulary. A binary search finds the
+minimum count for the requested size. There are two differences from tensor2tensor:
 
 - The rarest subtokens are removed until the vocabulary has exactly the requested size.
   tensor2tensor accepts a deviation of 1 %.
@@ -25,37 +25,40 @@ from workloads.common.data.lines import blocks
 from workloads.common.text.subtokens import ESCAPING, Subtokeniser, escaped, tokens
 
 RESERVED = ("<pad>_", "<EOS>_")
-"""Padding and EOS in the spelling of the published vocabulary."""
+"""Subtokens for padding and EOS, in the spelling of the published vocabulary."""
 SIZE = 32_768
-"""Target size of the published vocabulary (tensor2tensor's wmt32k), which has 33,708 subtokens."""
+"""Requested size of the published vocabulary (tensor2tensor's wmt32k). The published vocabulary has
+33,708 subtokens.
+"""
 FILE_BYTES = 1_000_000
-"""Number of bytes to read of each file, in lines from all its parts.
+"""Number of bytes to read from each file. The lines are sampled from the whole file.
 
 Source: reference tokenizer.py, _generate_token_counts.
 """
 ROUNDS = 4
-"""Number of rounds (reference tokenizer.py, _generate_subtokens)."""
+"""Number of rounds of the algorithm (reference tokenizer.py, _generate_subtokens)."""
 MOST = 1_000
-"""Highest value to try for the lowest allowed count of a segment.
+"""Maximum of the binary search for the minimum count of a segment.
 
 Source: reference tokenizer.py, _MAX_MIN_COUNT.
 """
 TOLERANCE = 0.01
-"""The search ends at a vocabulary that is larger than requested by at most this share.
+"""Maximum relative excess over the requested size at which the binary search ends.
 
 Source: reference tokenizer.py, target_threshold.
 """
 LONGEST = 64
-"""Highest number of characters of a segment. tensor2tensor has an option for this limit.
+"""Maximum number of characters in a segment. tensor2tensor has an option for this limit.
 
-Without a limit, a line of thousands of characters without a space would have millions of segments.
+Without a limit, a line of thousands of characters without spaces would have millions of segments.
 """
 
 
 def count_tokens(files: Iterable[Path]) -> Counter[str]:
     """Count the tokens in a sample of the lines of text files.
 
-    Raises ValueError, naming file and line, if a file cannot be read.
+    Raises ValueError if a file cannot be read. The error message contains the file name and the
+    line number.
     """
     counts: Counter[str] = Counter()
     for path in files:
@@ -72,12 +75,12 @@ def count_tokens(files: Iterable[Path]) -> Counter[str]:
 def learn(counts: Mapping[str, int], size: int) -> list[str]:
     """Return a vocabulary of `size` subtokens.
 
-    Two reserved subtokens come first, then the remaining subtokens sorted by frequency. Equal
+    The two reserved subtokens come first, then the remaining subtokens sorted by frequency. Equal
     counts give an equal vocabulary.
 
     Raises:
         ValueError: The text has too many different characters, or too few words, for this size. The
-            message contains the possible size.
+            error message contains a possible size.
     """
     alphabet = {character for token in counts for character in token} | set(ESCAPING)
     least = len(RESERVED) + len(alphabet)
@@ -90,7 +93,8 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
     first = _count_segments(texts, sorted(alphabet))
     low, high = 1, MOST
     best: list[str] | None = None
-    # Find a count with a size within the tolerance, or the highest count with enough subtokens.
+    # Find a minimum count that gives a vocabulary size within the tolerance. If there is none, use
+    # the highest minimum count that gives enough subtokens.
     while low <= high:
         middle = (low + high) // 2
         learned = _build(texts, alphabet, first, middle)
@@ -111,13 +115,13 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
 def _build(
     texts: Mapping[str, int], alphabet: set[str], first: Mapping[str, int], least: int
 ) -> list[str]:
-    """Return the subtokens after all rounds, the most frequent first.
+    """Return the subtokens after all rounds, the most frequent subtoken first.
 
     Args:
         texts: Number of occurrences of each text.
-        alphabet: Characters that each vocabulary contains.
-        first: Segment counts of texts that are split into characters.
-        least: Lowest allowed count of a segment.
+        alphabet: Characters that every vocabulary contains.
+        first: Segment counts of the texts split into characters.
+        least: Minimum count of a segment.
     """
     chosen = _choose_segments(first, alphabet, least)
     for _ in range(ROUNDS - 1):
@@ -139,9 +143,10 @@ def _count_segments(texts: Mapping[str, int], subtokens: Sequence[str]) -> Count
 
 
 def _choose_segments(count_of: Mapping[str, int], alphabet: set[str], least: int) -> list[str]:
-    """Return all characters and the frequent segments, the most frequent first.
+    """Return all characters and the frequent segments, the most frequent segment first.
 
-    The longest segments are chosen first. A chosen segment no longer counts for its prefixes.
+    The longest segments are chosen first. The count of a chosen segment is subtracted from the
+    counts of its prefixes.
     """
     counts = {text: count for text, count in count_of.items() if count >= least}
     chosen = dict.fromkeys(alphabet, 0)
@@ -150,14 +155,14 @@ def _choose_segments(count_of: Mapping[str, int], alphabet: set[str], least: int
         if count < least:
             continue
         chosen[text] = count
-        # Each prefix is at least as frequent as the segment, so `counts` contains it.
+        # A prefix is at least as frequent as its segment, so `counts` contains every prefix.
         for stop in range(1, len(text)):
             counts[text[:stop]] -= count
     return sorted(chosen, key=lambda text: (-chosen[text], text))
 
 
 def _cut(subtokens: Sequence[str], alphabet: set[str], size: int) -> list[str]:
-    """Return `size` subtokens: all characters, and the first of the other subtokens in the list."""
+    """Return `size` subtokens: all characters, and the first of the remaining subtokens."""
     spare = len(subtokens) - size
     kept = []
     for text in reversed(subtokens):

@@ -1,10 +1,10 @@
-"""tensor2tensor's subtokens: convert text to ids by the greedy longest match, and back.
+r"""Subtokens of tensor2tensor: convert text to ids by greedy longest match, and back.
 
-No information is lost. Text is split into tokens at each boundary between alphanumeric and other
-characters. A single space between two alphanumeric tokens is implied. A token is escaped: "\\" is
-written as "\\\\", "_" as "\\u", and a character that is not in the vocabulary as "\\NUMBER;". "_"
-marks the end of the token. The escaped token is then split into subtokens: at each position, the
-longest matching subtoken is chosen (reference utils/tokenizer.py).
+The conversion loses no information. Text is split into tokens at each boundary between alphanumeric
+characters and other characters. A single space between two alphanumeric tokens is implied. The
+characters of a token are escaped: "\" becomes "\\", "_" becomes "\u", and a character outside the
+vocabulary becomes "\NUMBER;". "_" marks the end of a token. The escaped token is then split into
+subtokens: at each position, the longest matching subtoken is chosen (reference utils/tokenizer.py).
 """
 
 from __future__ import annotations
@@ -23,33 +23,37 @@ The id of padding is 0. The first two lines of a vocabulary file are padding and
 spelling.
 """
 ESCAPING = "\\_u;0123456789"
-"""Characters that escaping can add to a token. Each must be a subtoken."""
+"""Characters that escaping can add to a token. Each of these characters must be a subtoken."""
 UNDEFINED = "〓"
-"""Replacement for an escaped number that is not the number of a character."""
+"""Replacement for an escaped number that is not a valid character code."""
 CACHED = 1 << 20
-"""Highest number of tokens whose subtokens are cached."""
+"""Maximum number of tokens whose subtokens are cached."""
 _TOKEN = re.compile(r"[^\W_]+|[\W_]+")
-"""Matches a token: a run of letters and numbers (categories L and N), or of other characters."""
+"""Pattern of a token: a run of letters and numbers (categories L and N), or a run of all other
+characters.
+"""
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 
 
 class Subtokeniser:
-    """A vocabulary of subtokens. It converts text to ids and back."""
+    """Vocabulary of subtokens that converts text to ids and back."""
 
     def __init__(self, subtokens: Sequence[str], name: str = "vocabulary") -> None:
         """Create the vocabulary.
 
         Args:
-            subtokens: Subtokens in the order of their ids, which is the order of the lines of the
-                file.
+            subtokens: Subtokens in the order of their ids. Each line of the vocabulary file is a
+                subtoken.
             name: Name of the vocabulary for messages.
 
         Raises:
-            ValueError: A subtoken is repeated, or a character is not a subtoken.
+            ValueError: A subtoken is repeated, or a required character is not a subtoken.
         """
         self.subtokens = tuple(subtokens)
         self.ids: dict[str, int] = {}
-        """Subtoken to id, without padding and EOS, which do not occur in text."""
+        """Id of each subtoken. Padding and EOS are not included, because they do not occur in
+        text.
+        """
         for index, subtoken in enumerate(self.subtokens[END + 1 :], END + 1):
             if self.ids.setdefault(subtoken, index) != index:
                 raise ValueError(
@@ -67,9 +71,10 @@ class Subtokeniser:
 
     @classmethod
     def read(cls, path: Path, name: str = "") -> Subtokeniser:
-        """Read a file with one quoted subtoken per line.
+        """Read a vocabulary file with one quoted subtoken per line.
 
-        Raises ValueError with `name`, or the path.
+        Raises ValueError if the file is invalid. The error message contains `name`, or the path if
+        `name` is empty.
         """
         name = name or str(path)
         quoted = [line.strip() for line in read_entries(path, name)]
@@ -86,7 +91,7 @@ class Subtokeniser:
         )
 
     def __len__(self) -> int:
-        """Return the number of ids, padding and EOS included."""
+        """Return the number of ids, including padding and EOS."""
         return len(self.subtokens)
 
     def encode(self, text: str) -> list[int]:
@@ -106,7 +111,8 @@ class Subtokeniser:
         cut, start = list[str](), 0
         while start < len(text):
             stop = min(len(text), start + self.longest)
-            while text[start:stop] not in self.ids:  # ends, because every character is a subtoken
+            # The loop ends, because every character is a subtoken.
+            while text[start:stop] not in self.ids:
                 stop -= 1
             cut.append(text[start:stop])
             start = stop
@@ -130,7 +136,7 @@ class Subtokeniser:
 def tokens(text: str) -> list[str]:
     """Split a text into tokens.
 
-    Single spaces between two tokens are left out, except at the ends of the text.
+    A single space between two tokens is left out, except at the ends of the text.
     """
     parts = _TOKEN.findall(text)
     last = len(parts) - 1
@@ -138,7 +144,7 @@ def tokens(text: str) -> list[str]:
 
 
 def escaped(token: str, alphabet: Container[str]) -> str:
-    """Escape a token so that it only has characters of the alphabet, and append the end mark."""
+    """Escape all characters of a token that are not in `alphabet`, and add the end mark."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
     return "".join(c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token) + "_"
 

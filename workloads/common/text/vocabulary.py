@@ -1,7 +1,7 @@
 """Convert subwords to ids and back, with special ids, and join subwords to words.
 
-In a line of subwords, the pieces are separated by spaces. "@@" at the end of a piece marks that the
-word continues in the next piece (subword-nmt).
+In a line of subwords, the subwords are separated by spaces. "@@" at the end of a subword means that
+the word continues in the next subword (subword-nmt).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 from workloads.common.data.lines import read_entries
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""Ids of padding, an unknown subword, and begin and end of a sentence.
+"""Ids of padding, unknown subwords, begin of sentence, and end of sentence.
 
 Source: reference seq2seq/data/config.py.
 """
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
-"""Spelling of the special ids, which come before the ids of subwords."""
+"""Spelling of the special ids. The ids of subwords start after the special ids."""
 JOINER = "@@"
 
 _JOINED = re.compile(f"{JOINER}( |$)")
@@ -27,40 +27,41 @@ _JOINED = re.compile(f"{JOINER}( |$)")
 
 @dataclass(frozen=True)
 class Framing:
-    """The special ids that enclose a sentence."""
+    """Special ids at the beginning and the end of a sentence."""
 
     start: int = BOS
-    """Input of the decoder before the first subword."""
+    """Id that the decoder receives before the first subword."""
     end: int = EOS
     begin: int | None = BOS
     """First id of a source sentence.
 
-    It counts in the lengths of both sides. None: a source begins with a subword.
+    If it is set, the lengths of both sides include it. If it is None, a source sentence begins with
+    a subword.
     """
 
     @property
     def extra(self) -> int:
-        """Number of special ids that count in the length of a sentence."""
+        """Return the number of special ids that are included in a sentence's length."""
         return 1 if self.begin is None else 2
 
 
 GNMT = Framing()
-"""BOS and EOS on both sides (reference dataset.py).
+"""Framing with BOS and EOS on both sides (reference dataset.py).
 
-The input of the decoder is the target without the last id. The expected output is the target
+The decoder's input is the target without the last id. The decoder's expected output is the target
 without the first id.
 """
 SHIFTED = Framing(start=PAD, begin=None)
-"""EOS only (Transformer).
+"""Framing with EOS only (Transformer).
 
-The input of the decoder is padding, then the target without the last id.
+The decoder's input is padding, then the target without the last id.
 """
 
 
 class _Ids(dict[str, int]):
-    """Subword to id, or UNK for an unknown subword.
+    """Dictionary from a subword to its id, or to UNK for an unknown subword.
 
-    Lookups of subwords in the dictionary do not call Python code.
+    Lookups of subwords in the dictionary do not execute Python code.
     """
 
     def __missing__(self, key: str) -> int:
@@ -68,23 +69,23 @@ class _Ids(dict[str, int]):
 
 
 class Vocabulary:
-    """The subwords of both languages. The first line of the file has id 4."""
+    """Vocabulary of subwords of both languages. The first line of its file has id 4."""
 
     def __init__(self, subwords: Sequence[str], name: str = "vocabulary") -> None:
         """Create the vocabulary.
 
         Args:
             subwords: Subwords in the order of their ids. An empty string (a line of white space)
-                occupies an id, but does not occur in text.
+                has an id, but does not occur in text.
             name: Name of the vocabulary for messages.
 
         Raises:
-            ValueError: A subword is repeated or contains a space. The message contains name and
-                line.
+            ValueError: A subword is repeated or contains a space. The error message contains the
+                name and the line number.
         """
         self.subwords = tuple(subwords)
         self.ids: dict[str, int] = _Ids()
-        """Subword to id, without the special ids."""
+        """Id of each subword. Special ids are not included."""
         for number, subword in enumerate(self.subwords, 1):
             if " " in subword or "\t" in subword:
                 raise ValueError(
@@ -100,9 +101,10 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path, name: str = "") -> Vocabulary:
-        """Read a file with one subword per line.
+        """Read a vocabulary file with one subword per line.
 
-        Raises ValueError with the line and `name`, or the path.
+        Raises ValueError if the file is invalid. The error message contains the line number and
+        `name`, or the path if `name` is empty.
         """
         name = name or str(path)
         return cls([line.strip() for line in read_entries(path, name)], name)
@@ -111,7 +113,7 @@ class Vocabulary:
         path.write_text("".join(f"{subword}\n" for subword in self.subwords), encoding="utf-8")
 
     def __len__(self) -> int:
-        """Return the number of ids, special ids included."""
+        """Return the number of ids, including special ids."""
         return len(self.subwords) + len(SPECIALS)
 
     def encode(self, line: str) -> list[int]:
@@ -124,8 +126,8 @@ class Vocabulary:
     def decode(self, ids: Iterable[int]) -> str:
         """Return the words of the ids up to the first EOS, separated by spaces.
 
-        PAD and BOS are skipped, and subwords are joined to words. Ids beyond the vocabulary, which
-        exist only as padding of a model's table, are decoded as UNK.
+        PAD and BOS are skipped, and subwords are joined to words. Ids beyond the vocabulary are
+        decoded as UNK. Such ids belong to padding rows of a model's embedding table.
         """
         words = []
         for number in ids:
@@ -136,16 +138,16 @@ class Vocabulary:
         return join_subwords(" ".join(words))
 
     def word(self, number: int) -> str:
-        """Return the subword or special symbol of an id."""
+        """Return the subword or special symbol with this id."""
         if number < len(SPECIALS):
             return SPECIALS[number]
         return self.subwords[number - len(SPECIALS)] if number < len(self) else SPECIALS[UNK]
 
 
 def padded_size(size: int, multiple: int) -> int:
-    """Round up to a multiple, for the number of rows of a model's tables.
+    """Round the number of rows of an embedding table up to a multiple.
 
-    The tables of the reference's fp16 runs have 32,320 = 8 · 4,040 rows.
+    In the reference's fp16 runs, the tables have 32,320 = 8 · 4,040 rows.
     """
     return -(-size // multiple) * multiple
 

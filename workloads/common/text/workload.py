@@ -43,19 +43,21 @@ from workloads.common.text.vocabulary import EOS, GNMT, SPECIALS, Framing, Vocab
 
 METRIC = "bleu"
 WARM_UP_TOKENS = 2
-"""Length of translations of a dummy batch. It suffices to compile all code of the search."""
+"""Maximum length of the translations of a dummy batch. Two tokens are enough to compile all code of
+the search.
+"""
 NOTHING: Arrays = {
     "number": np.zeros(0, np.int64), "token_count": np.zeros(0, np.int32),
     "token": np.zeros(0, np.int32),
     "loss_number": np.zeros(0, np.int64), "loss": np.zeros(0, np.float64),
     "loss_tokens": np.zeros(0, np.int64),
 }  # fmt: skip
-"""Empty results. Each evaluation batch fills either the translation arrays or the loss arrays."""
+"""Empty results. An evaluation batch fills either the translation arrays or the loss arrays."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """Options of every translation workload."""
+    """Options that all translation workloads share."""
 
     learning_rate: float = hyperparameter("learning rate after the warm-up", minimum=0.0)
     warmup_steps: int = hyperparameter("number of warm-up steps", minimum=0)
@@ -97,16 +99,16 @@ class TranslationOptions:
 
 
 DETOKENISED_AS = {dataset_info.WMT16.name: "en"}
-"""Data set to the language of the Moses detokeniser. Default: the target language.
+"""Language of the Moses detokenizer by data set. Default: the target language.
 
-The reference sets no language, so Moses uses English (inference.py).
+The reference sets no language, so Moses detokenizes as English (inference.py).
 """
 
 
 class TranslationWorkload(Workload):
-    """A translation workload with BLEU as its metric.
+    """Base class of translation workloads, with BLEU as the metric.
 
-    If the batch size is in samples, the hyperparameter sets need a value for `buckets`.
+    If the batch size is a number of samples, the hyperparameter sets must define `buckets`.
     """
 
     runs_required = 10
@@ -117,15 +119,17 @@ class TranslationWorkload(Workload):
     )
     framing: ClassVar[Framing] = GNMT
     weigh_tokens: ClassVar[bool] = False
-    """Whether the loss is a mean over target tokens, instead of sentences."""
+    """Whether the loss is a mean over target tokens instead of a mean over sentences."""
     every_pair: ClassVar[bool] = False
-    """Whether an epoch uses every pair.
+    """Whether an epoch uses every sentence pair.
 
     If False, pairs that do not fill a batch of their bucket are left out.
     """
     data: ClassVar[TextFacts] = dataset_info.WMT16
     bleu_digits: ClassVar[int] = 9
-    """Decimal places of BLEU in points. It is rounded before the comparison with the target."""
+    """Number of decimal places to which BLEU points are rounded. The rounded BLEU is compared
+    with the target.
+    """
     options: TranslationOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
@@ -141,10 +145,11 @@ class TranslationWorkload(Workload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data set.
+        """Return the sizes of the prepared data set.
 
-        With `profile=synthetic`, no data set is read, and the counts are the published ones. The
-        training pairs do not include pairs that are too long. `sizes["pairs"]` includes them.
+        With `profile=synthetic`, no data set is read, and the published sizes are returned. The
+        number of training pairs excludes pairs that are too long. `sizes["pairs"]` includes these
+        pairs.
         """
         info = cls.data.for_settings(settings)
         if cls.framing.begin is not None and dataset_info.END in info.sizes:
@@ -157,7 +162,7 @@ class TranslationWorkload(Workload):
         most = build_options(cls.Options, settings).max_sequence_length - cls.framing.extra
         short = int(pairs[: most + 1].sum())
         info = replace(info, train_samples=short, sizes={**info.sizes, "pairs": info.train_samples})
-        cls(settings, info)  # raises errors about batches now, before workers start
+        cls(settings, info)  # raises errors about batch sizes before workers start
         return info
 
     # -- batches
@@ -165,18 +170,18 @@ class TranslationWorkload(Workload):
 
     @property
     def end(self) -> int:
-        """Id of EOS in this data set."""
+        """Return the id of EOS in this data set."""
         return self.dataset_info.sizes.get(dataset_info.END, EOS)
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of ids of the data set, without padding rows of a model's tables."""
+        """Return the number of ids in the data set, without padding rows of embedding tables."""
         return self.dataset_info.sizes["vocabulary"]
 
     def buckets(self) -> tuple[Bucket, ...]:
-        """Return buckets of equal width whose batches have equal numbers of samples.
+        """Return buckets of equal width whose batches have the same number of samples.
 
-        Workloads with batches of equal numbers of tokens override this method.
+        Workloads whose batches have the same number of tokens override this method.
 
         Raises:
             ValueError: The batch cannot be divided equally among the devices.
@@ -187,7 +192,7 @@ class TranslationWorkload(Workload):
 
     @cached_property
     def batching(self) -> Batching:
-        """Settings that decide how sentence pairs are grouped into batches."""
+        """Return the settings that control how sentence pairs are grouped into batches."""
         longest = (
             max(self.dataset_info.sizes["test_longest"], self.dataset_info.sizes["dev_longest"])
             + self.framing.extra
@@ -208,7 +213,7 @@ class TranslationWorkload(Workload):
 
     @cached_property
     def counts(self) -> batches.Counts:
-        """Numbers of steps, of left-out pairs, and of repeated pairs of an epoch."""
+        """Return an epoch's number of steps, of left-out pairs, and of repeated pairs."""
         return batches.count(
             dataset_info.length_counts(self.dataset_info, self.dataset_info.sizes["pairs"]),
             self.batching,
@@ -216,10 +221,10 @@ class TranslationWorkload(Workload):
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Numbers of pairs of an epoch.
+        """Return the numbers of sentence pairs in an epoch.
 
-        They are the size of all batches, pairs that fill up the last batch of the longest pairs,
-        and pairs that fill no batch.
+        The three numbers are all pairs in batches, the pairs that are repeated to fill the last
+        batch, and the pairs that are left out because they do not fill a batch.
         """
         counts = self.counts
         return EpochSamples(
@@ -228,16 +233,16 @@ class TranslationWorkload(Workload):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of batches of all buckets."""
+        """Return the number of batches in all buckets."""
         return self.counts.steps
 
     @property
     def warmup_steps(self) -> int:
-        """Number of warm-up steps from the hyperparameter set."""
+        """Return the number of warm-up steps from the hyperparameter set."""
         return self.options.warmup_steps
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the array shapes of each bucket that fills a batch, longest first."""
+        """Return the array shapes of each bucket that has at least one batch, longest first."""
         filled = zip(self.batching.buckets, self.counts.bucket_steps, strict=True)
         return [self.batching.train_shape(bucket) for bucket, steps in filled if steps][::-1]
 
@@ -246,21 +251,21 @@ class TranslationWorkload(Workload):
 
         The batches to translate come before the batches for the validation loss.
 
-        The list is empty with profile=synthetic, which does not evaluate.
+        The list is empty with profile=synthetic, which has no evaluation.
         """
         listed = self.batching.evaluation_shapes() if self.settings.profile != "synthetic" else []
         return listed if self.has_validation_loss else listed[: len(listed) // 2]
 
     @property
     def has_validation_loss(self) -> bool:
-        """Whether evaluations compute the validation loss.
+        """Return whether evaluations compute the validation loss.
 
-        False for mode=inference, which counts batches as steps.
+        The property is False with mode=inference, which counts every evaluation batch as a step.
         """
         return self.options.validation_loss and self.settings.mode != "inference"
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Return a batch of full rows that repeat the first subword and end with EOS."""
+        """Return a batch whose rows are full, repeat the first subword, and end with EOS."""
         batch = super().dummy_batch(specs)
         for name, array in batch.arrays.items():
             if array.ndim == 2:
@@ -286,7 +291,10 @@ class TranslationWorkload(Workload):
         )
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Map the arrays into memory, or draw a synthetic corpus by hash."""
+        """Return the pipeline over memory-mapped arrays, or over a synthetic corpus.
+
+        Synthetic sentences are drawn by hash.
+        """
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
         counts, synthetic = self.dataset_info.sizes, self.settings.profile == "synthetic"
         sizes = {
@@ -305,13 +313,14 @@ class TranslationWorkload(Workload):
 
     @property
     def folder(self) -> Path:
-        """Folder of the prepared data set."""
+        """Return the folder of the prepared data set."""
         return Path(self.settings.data_dir)
 
     def _synthetic(self, split: str, count: int) -> Parallel:
         """Return a split with the published size and random ids.
 
-        At most `dataset_info.SYNTHETIC_PAIRS` pairs are drawn. A larger training set repeats them.
+        At most `dataset_info.SYNTHETIC_PAIRS` pairs are drawn. A larger training set repeats these
+        pairs.
         """
         most = self.dataset_info.sizes.get(f"{split}_longest", prepared.LONGEST)
         lengths = np.minimum(
@@ -327,7 +336,7 @@ class TranslationWorkload(Workload):
     # ----------------------------------------------------------------------------------------------
 
     def optimizer(self) -> OptimizerSettings:
-        """Return the settings of Adam without weight decay and clipping."""
+        """Return the settings of Adam without weight decay and without clipping."""
         values = self.options
         return OptimizerSettings(
             "adam",
@@ -340,16 +349,17 @@ class TranslationWorkload(Workload):
     @property
     @abstractmethod
     def beam(self) -> Beam:
-        """Parameters of the beam search."""
+        """Return the parameters of the beam search."""
 
     @abstractmethod
     def longest_translation(self, batch: Batch) -> Array:
-        """Return the highest number of tokens (B,) of each sentence's translation, EOS included."""
+        """Return the maximum number of tokens (B,) of each translation, EOS included."""
 
     def translated(self, decoder: Decoder[Any], batch: Batch) -> Arrays:
-        """Translate a batch. Returns `tokens` (B, T) and `token_count` (B,).
+        """Return the translations of a batch: `tokens` (B, T) and `token_count` (B,).
 
-        A dummy batch has no array `valid`. Its translations have at most `WARM_UP_TOKENS` tokens.
+        A dummy batch has no array `valid`. Translations of a dummy batch have at most
+        `WARM_UP_TOKENS` tokens.
         """
         live = batch.arrays.get("valid")
         longest = self.longest_translation(batch) if live is not None else WARM_UP_TOKENS
@@ -357,11 +367,11 @@ class TranslationWorkload(Workload):
         return {"tokens": translations.tokens, "token_count": translations.counts}
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return the results of one evaluation batch without padding.
+        """Return the results of an evaluation batch without padding sentences.
 
         Args:
             batch: The batch.
-            outputs: `tokens` (B, T) and `token_count` (B,) of a batch to translate. For a batch of
+            outputs: `tokens` (B, T) and `token_count` (B,) for a batch to translate. For a batch of
                 the validation loss: `loss` (B,), the sum of -log p over the tokens of each target.
         """
         arrays = batch.arrays
@@ -381,9 +391,9 @@ class TranslationWorkload(Workload):
         return {**NOTHING, "number": arrays["number"][valid], "token_count": counts, "token": flat}
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Compute the BLEU of the test set, and the validation loss per token if it is enabled.
+        """Return the BLEU of the test set, and the validation loss per token if enabled.
 
-        The unit of BLEU, points or a fraction, depends on the ruleset.
+        The ruleset determines whether BLEU is in points or a fraction.
 
         Raises:
             ValueError: A sentence was evaluated more than once, or not at all.
@@ -399,7 +409,8 @@ class TranslationWorkload(Workload):
             check_evaluation_coverage(
                 results["loss_number"], self.dataset_info.sizes["dev"], "validation losses"
             )
-            # Sorted by sentence, so that the sum does not depend on the distribution over replicas.
+            # The losses are sorted by sentence number, so that their sum does not depend on the
+            # distribution over replicas.
             losses = results["loss"][np.argsort(results["loss_number"])]
             quality["validation_loss"] = math.fsum(losses.tolist()) / int(
                 results["loss_tokens"].sum()
@@ -408,15 +419,15 @@ class TranslationWorkload(Workload):
 
     @property
     def unit(self) -> float:
-        """Value of one BLEU point in the unit of the metric."""
+        """Return the value of one BLEU point in the unit of the metric."""
         return self.round.bleu_scale
 
     def translations(self, results: Arrays) -> list[str]:
-        """Return the text of all translations in the order of the test set."""
+        """Return the text of all translations in test set order."""
         manifest = manifests.read(self.folder)
         assert manifest is not None, self.folder
         vocabulary = prepared.vocabulary_of(self.folder, manifest.options)
-        text: Detokenise = str  # subtokens decode to text that needs no detokenisation
+        text: Detokenise = str  # text decoded from subtokens needs no detokenization
         if isinstance(vocabulary, Vocabulary):
             text = bleu.detokeniser(
                 DETOKENISED_AS.get(self.settings.dataset, str(manifest.options["languages"][1]))
@@ -430,11 +441,11 @@ class TranslationWorkload(Workload):
         return [text(vocabulary.decode(ids)) for ids in sentences]
 
     def metric_signatures(self) -> Mapping[str, Json]:
-        """Return the signature of sacrebleu for the BLEU metric."""
+        """Return the sacrebleu signature of the BLEU metric."""
         return {METRIC: bleu.signature()}
 
     def log_keys(self) -> Mapping[str, Json]:
-        """Return the log keys required by the rules, and the counts of the batches.
+        """Return the log keys that the rules require, and the batch statistics.
 
         Subclasses add their log keys.
         """

@@ -1,6 +1,4 @@
-"""JAX: the device mesh and the generic trainer.
-
-It also has the optimizers and layers that several workloads share.
+"""JAX: the device mesh, the generic trainer, and shared optimizers and layers.
 
 JAX trainer files import this package.
 """

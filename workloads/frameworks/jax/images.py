@@ -1,8 +1,8 @@
-"""Base of the JAX trainers of image models: convolutions with batch norm in NHWC, and a trainer.
+"""Base of the JAX trainers of image models, with convolutions and batch norm in NHWC.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images are uint8 (B,
-H, W, 3) and are normalized on the device. Convolution weights are (outputs, inputs, height, width)
-in the canonical layout and (height, width, inputs, outputs) in the model.
+Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C channels. Images are
+uint8 (B, H, W, 3) and are normalized on the device. Convolution weights have the shape (outputs,
+inputs, height, width) in the canonical layout and (height, width, inputs, outputs) in the model.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from workloads.frameworks.jax.trainer import AXIS, PER_DEVICE
 
 
 class Layers(Model):
-    """A pass of an image model.
+    """Forward pass of an image model.
 
-    It has the weights, cast to the activations' type, and the updated statistics.
+    The object contains the weights, cast to the activations' type, and the updated running
+    statistics.
 
-    Subclasses define `epsilon` and `momentum` of batch norm (the weight of the new statistic in the
-    running statistic). They also define `__call__`, which sets `training`.
+    Subclasses define `epsilon` and `momentum` of batch norm. `momentum` is the weight of the new
+    batch statistic in the running statistic. Subclasses also define `__call__`, which sets
+    `training`.
     """
 
     epsilon: float
@@ -41,14 +43,14 @@ class Layers(Model):
         self.dtype = dtype
 
     def __call__(self, images: jax.Array, training: bool) -> Any:
-        """Return fp32 outputs of uint8 images (B, H, W, 3).
+        """Return the fp32 outputs for uint8 images (B, H, W, 3).
 
-        Training updates the running statistics.
+        If `training` is set, the running statistics are updated.
         """
         raise NotImplementedError
 
     def parameter(self, name: str) -> jax.Array:
-        """Return a parameter in the type of the activations."""
+        """Return a parameter in the activations' type."""
         return self.weights[name].astype(self.dtype)
 
     def normalised(
@@ -72,8 +74,8 @@ class Layers(Model):
         """Convolve (B, h, w, inputs) to (B, h', w', outputs), with zero padding on every side.
 
         `scale` multiplies each output channel of the weight. A 1×1 convolution is computed as a
-        matrix product: XLA's weight gradient of a strided 1×1 convolution was 11 times as slow on
-        two cores (284 ms, batch 16, 56 × 56 × 256 to 512).
+        matrix product. In XLA, the weight gradient of a strided 1×1 convolution was 11 times as
+        slow as the matrix product on two cores (284 ms, batch 16, 56 × 56 × 256 to 512).
         """
         weight = (self.weights[f"{layer.name}.weight"] * scale).astype(self.dtype)
         sides = [(side, side) for side in layer_lists.pair(layer.padding)]
@@ -96,7 +98,7 @@ class Layers(Model):
         return self.stage_maps(x, layers)[-1]
 
     def stage_maps(self, x: jax.Array, layers: Trunk) -> list[jax.Array]:
-        """Return the map of every stage of `trunk`, the finest map first."""
+        """Return the feature map of every stage of `trunk`, the finest map first."""
         x = pool(jax.nn.relu(self.unit(x, layers.stem)))
         maps: dict[str, jax.Array] = {}
         for block in layers.blocks:
@@ -113,10 +115,10 @@ class Layers(Model):
         return jax.nn.relu(out + shortcut)
 
     def unit(self, x: jax.Array, layer: Convolution) -> jax.Array:
-        """Apply a convolution and batch norm.
+        """Apply a convolution and its batch norm.
 
-        A norm without statistics is frozen. Its scale is applied to the weights, which are smaller
-        than a map.
+        A batch norm without running statistics is frozen. The scale of a frozen norm is multiplied
+        into the weights, because the weights are smaller than the feature map.
         """
         assert layer.norm is not None, f"{layer.name} has a bias"
         if f"{layer.norm}.running_mean" not in self.statistics:
@@ -134,9 +136,9 @@ class Layers(Model):
         return self.convolve(x, layer) + self.parameter(f"{layer.name}.bias")
 
     def normalise(self, x: jax.Array, name: str) -> jax.Array:
-        """Apply batch norm `name` to (B, h, w, C) in fp32.
+        """Apply the batch norm `name` to (B, h, w, C) in fp32.
 
-        The running variance is updated with the unbiased variance.
+        The running variance is updated with the unbiased variance of the batch.
         """
         kept = [f"{name}.running_{kind}" for kind in ("mean", "var")]
         wide = x.astype(jnp.float32)
@@ -171,7 +173,7 @@ class ImageTrainer(ModelTrainer):
     evaluation_inputs: tuple[str, ...] = ("image",)
 
     def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> Values:
-        """Return a classifier's `logits` (B, K)."""
+        """Return the `logits` (B, K) of a classifier."""
         return {"logits": model(batch["image"], training=False)}
 
     @functools.cached_property
@@ -181,7 +183,7 @@ class ImageTrainer(ModelTrainer):
     def inside(self, name: str, value: Array) -> Array:
         """Transpose (outputs, inputs, height, width) to (height, width, inputs, outputs).
 
-        Arrays of other ranks are returned unchanged.
+        Arrays that do not have four axes are returned unchanged.
         """
         return np.ascontiguousarray(np.transpose(value, (2, 3, 1, 0))) if value.ndim == 4 else value
 
@@ -189,7 +191,7 @@ class ImageTrainer(ModelTrainer):
         return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1))) if value.ndim == 4 else value
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run an optimizer step per item, then average the statistics of the replicas.
+        """Run one optimizer step per item, then average the replicas' running statistics.
 
         The average does not influence training.
         """
@@ -207,7 +209,7 @@ def pool(
     padding: int = 1,
     extra: layer_lists.Pair = (0, 0),
 ) -> jax.Array:
-    """Return the maxima or the means of windows of (B, h, w, C).
+    """Return the maximum or the mean of each pooling window of (B, h, w, C).
 
     Means include the zero padding around the map. The last windows extend beyond the padded map by
     `extra` rows and columns.
@@ -216,8 +218,8 @@ def pool(
     if kind == "avg":
         windows = ((1, kernel, kernel, 1), (1, stride, stride, 1), sides)
         return jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows) / kernel**2
-    # On CPUs, the gradient of a `reduce_window` of maxima is 4 to 10 times as slow as the gradient
-    # of maxima of slices.
+    # On CPUs, the gradient of a max `reduce_window` is 4 to 10 times as slow as the gradient of a
+    # maximum over slices.
     x = jnp.pad(x, sides, constant_values=-jnp.inf)
     batch, rows, columns, channels = x.shape
     ends = [(side - kernel) // stride * stride + 1 for side in (rows, columns)]
@@ -234,7 +236,7 @@ def pool(
 def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
     """Return the cross-entropy of fp32 logits (B, K) and smoothed labels (B,).
 
-    It is summed over the images.
+    The cross-entropy is summed over the images.
     """
     soft_targets = (
         jax.nn.one_hot(labels, logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]

@@ -1,6 +1,6 @@
 """Networks of `workloads.common.networks.layer_lists` in JAX, in NHWC layout.
 
-Shapes: B images, H × W pixels, h × w cells of a map, C channels, K classes.
+Shapes: B images, H × W pixels, h × w cells of a feature map, C channels, K classes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from workloads.frameworks.jax.images import Layers, pool
 from workloads.frameworks.jax.optimizers import Values
 
 Masks = Mapping[str, jax.Array]
-"""Dropout masks by label: (B, h, w, C) or (B, C)."""
+"""Dropout mask by label, with the shape (B, h, w, C) or (B, C)."""
 
 
 class LayerNetwork(Layers):
-    """Network of a list of layers, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """Network of a layer list, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     def __init__(
         self, weights: Values, statistics: Values, dtype: Any, network: layer_lists.Network
@@ -30,7 +30,10 @@ class LayerNetwork(Layers):
         self.network, self.epsilon, self.momentum = network, network.epsilon, network.momentum
 
     def __call__(self, images: jax.Array, training: bool, masks: Masks | None = None) -> jax.Array:
-        """Return the logits of the images. Without masks, dropout is disabled."""
+        """Return the logits of the images.
+
+        Without masks, dropout is disabled.
+        """
         self.training = training
         x = self.normalised(images, self.network.mean, self.network.deviation)
         return _sequence(self, x, self.network.layers, masks or {}).astype(jnp.float32)
@@ -43,7 +46,7 @@ def _sequence(layers: Layers, x: jax.Array, steps: Sequence[Layer], masks: Masks
 
 
 def _step(layers: Layers, x: jax.Array, layer: Layer, masks: Masks) -> jax.Array:
-    """Apply a layer to a map (B, h, w, C) or to features (B, C)."""
+    """Apply a layer to a feature map (B, h, w, C) or to a feature vector (B, C)."""
     match layer:
         case layer_lists.Convolution(norm=norm):
             x = layers.biased(x, layer) if layer.has_bias else layers.convolve(x, layer)
@@ -51,7 +54,7 @@ def _step(layers: Layers, x: jax.Array, layer: Layer, masks: Masks) -> jax.Array
         case layer_lists.Residual(block):
             return layers.residual(x, block)
         case layer_lists.Linear(name, inputs, _, relu):
-            if x.ndim == 4:  # the weight expects maps that are flattened channel by channel
+            if x.ndim == 4:  # the weight expects a map that is flattened channel by channel
                 x = x.transpose(0, 3, 1, 2).reshape(-1, inputs)
             x = layers.dense(x, name)
             return jax.nn.relu(x) if relu else x

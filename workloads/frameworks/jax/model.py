@@ -1,10 +1,11 @@
-"""The generic JAX trainer.
+"""Generic JAX trainer.
 
-A subclass defines the shapes of a model, and `loss` and `outputs` of `workloads.api.ModelHooks`.
+A subclass defines the shapes of a model, and implements `loss` and `outputs` of
+`workloads.api.ModelHooks`.
 
-Parameters, optimizer state and running statistics are dictionaries of fp32 arrays by canonical
-name. A step receives them as donated arguments, which avoids a copy, and returns the new values.
-Each shape of a batch is traced and compiled once.
+Parameters, optimizer state, and running statistics are dictionaries of fp32 arrays with the same
+names in all frameworks. A step receives these arrays as donated arguments, which avoids a copy, and
+returns the new arrays. JAX traces and compiles the step once for each batch shape.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ Carried = TypeVar("Carried")
 
 
 class Model:
-    """A network with the arrays of a pass.
+    """Network with the parameters and running statistics of a pass.
 
-    A pass in training mode leaves the updated statistics in `statistics`. Its results are otherwise
-    pure functions of the arrays.
+    A pass in training mode stores the updated running statistics in `statistics`. All remaining
+    results are pure functions of the arrays.
     """
 
     def __init__(self, weights: Values, statistics: Values) -> None:
@@ -50,16 +51,16 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     """Trainer of a model on a single device. Several processes sum their gradients.
 
     Subclasses define `inputs`, `evaluation_inputs`, `parameters`, `build_model`, `loss` and
-    `outputs`. A subclass that can compute gradients more cheaply than by differentiating `loss`
-    also overrides `gradients_of`. A subclass whose model computes in another layout overrides
-    `inside` and `outside`.
+    `outputs`. A subclass overrides `gradients_of` if it can compute gradients more cheaply than by
+    differentiating `loss`. A subclass overrides `inside` and `outside` if its model uses a
+    different array layout.
     """
 
     parameters: Shapes
-    """Canonical shapes of the parameters, set by the constructor."""
+    """Shapes of the parameters in the canonical layout. The constructor sets them."""
     statistics: Shapes = {}
-    """Canonical shapes of the arrays that training changes without gradients (batch norm). Each
-    replica has a copy of these arrays with different values.
+    """Shapes of the batch norms' running statistics in the canonical layout. Training changes these
+    arrays without gradients. Each replica has a copy of the arrays with different values.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
@@ -69,26 +70,29 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
                 "workload.compile=off: JAX compiles every step. Set workload.compile=auto"
             )
         self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
-        """Type of the activations."""
+        """Data type of the activations."""
         self.updates = workload.update_settings()
         self.traces = 0
-        """Number of times that a training step was traced: once for each shape."""
+        """Number of times that JAX traced a training step. JAX traces each batch shape once."""
         self.optimizer: Optimizer | None = None
-        """The optimizer. None before `setup`."""
+        """The optimizer, or None before `setup`."""
 
     # -- for subclasses
     # -------------------------------------------------------------------------------------------
 
     def build_model(self, weights: Values, statistics: Values) -> Model:
-        """Return the network with these arrays. Default: a `Model` that only holds the arrays."""
+        """Return the network with these arrays.
+
+        By default, the network is a `Model` that only contains the arrays.
+        """
         return Model(weights, statistics)
 
     def gradients_of(
         self, trained: Values, frozen: Values, statistics: Values, batch: Values, scale: jax.Array
     ) -> tuple[jax.Array, Values, Values]:
-        """Return the loss, the gradients and the new statistics of a batch.
+        """Return the loss, the gradients, and the new running statistics of a batch.
 
-        The gradients are those of `loss` times `scale`, by name of the trained parameter.
+        The gradients are the gradients of `loss` times `scale`, by parameter name.
         """
 
         def scaled(trained: Values) -> tuple[jax.Array, tuple[jax.Array, Values]]:
@@ -100,17 +104,20 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return loss, gradients, moved
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """Return the rule by which a parameter is updated. Default: the workload's rule."""
+        """Return the update rule of a parameter. The default is the workload's rule."""
         return self.workload.parameter_rule(name)
 
     def inside(self, name: str, value: Array) -> Array:
-        """Convert an array from the canonical layout to the model's layout. Default: unchanged."""
+        """Convert an array from the canonical layout to the model's layout.
+
+        By default, the array is not changed.
+        """
         return value
 
     def outside(self, name: str, value: Array) -> Array:
         """Convert an array from the model's layout to the canonical layout.
 
-        This is the inverse of `inside`.
+        The method is the inverse of `inside`.
         """
         return value
 
@@ -141,9 +148,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         self._outputs = self.mapped(self._evaluated, (SHARED, PER_DEVICE, PER_DEVICE), PER_DEVICE)
 
     def _load(self, weights: Mapping[str, Array]) -> None:
-        """Reset the optimizer and the statistics, and load these weights.
+        """Load the weights, and reset the optimizer and the running statistics.
 
-        They may include statistics.
+        If `weights` contains running statistics, they are loaded too.
         """
         assert self.optimizer is not None
         start = {
@@ -153,7 +160,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         self.load_state_dict({**start, **weights, **self.optimizer.fresh(self.parameters)})
 
     def _warm_up(self) -> None:
-        """Run each pass of the run's mode once for every shape, so that it is compiled."""
+        """Run each pass of the run's mode once for every shape, so that JAX compiles it."""
         passes = {
             "train": lambda batch: self.step(batch, 0.0),
             "forward_backward": self.backward,
@@ -199,8 +206,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         }
         return self.values, self.kept, self.moved, self.total, scalars, arrays
 
-    # -- the same, compiled
-    # ---------------------------------------------------------------------------------------
+    # -- a step, compiled
+    # ----------------------------------------------------------------------------------------
 
     def _train(
         self,
@@ -211,9 +218,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         scalars: jax.Array,
         batch: Values,
     ) -> tuple[Values, Values, Values, jax.Array]:
-        """Run a step and return the new weights, optimizer state, statistics and loss total.
+        """Run a step and return the new weights, optimizer state, statistics, and loss total.
 
-        `scalars` are 1 / global_weight_sum and the learning rate.
+        `scalars` contains 1 / global_weight_sum and the learning rate.
         """
         assert self.optimizer is not None
         self.traces += 1
@@ -230,9 +237,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         scalars: jax.Array,
         batch: Values,
     ) -> tuple[Values, Values, jax.Array]:
-        """Return gradients, statistics and the loss total of a batch.
+        """Return the gradients, running statistics, and loss total of a batch.
 
-        The gradients are those of the scaled loss, summed over pieces and replicas.
+        The gradients of the scaled loss are summed over micro-batches and replicas.
         """
         assert self.optimizer is not None
         trained = {name: weights[name] for name in self.optimizer.rules}
@@ -253,7 +260,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
             add, (jnp.float32(0), zeros, _squeezed(moved)), batch
         )
         if self.worker.num_replicas > 1:
-            # All gradients are joined, because each collective adds latency.
+            # All gradients are joined into one array, because each collective adds latency.
             flat, unravel = ravel_pytree(gradients)
             gradients = unravel(jax.lax.psum(flat, AXIS))
         return gradients, _joined(moved), _added(total, loss * scalars[0])
@@ -267,9 +274,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         scalars: jax.Array,
         batch: Values,
     ) -> tuple[Values, jax.Array]:
-        """Return the statistics after a batch in training mode, and the loss total.
+        """Return the running statistics after a batch in training mode, and the loss total.
 
-        The total includes this replica's part of the batch's loss.
+        The loss total includes this replica's share of the batch's loss.
         """
 
         def add(
@@ -285,9 +292,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _over_pieces(
         self, add: Callable[[Carried, Values], tuple[Carried, None]], start: Carried, batch: Values
     ) -> Carried:
-        """Fold `add` over the pieces of the batch in sequence.
+        """Apply `add` to the micro-batches of the batch in sequence.
 
-        Only the activations of one piece are in memory.
+        Only the activations of one micro-batch are in memory.
         """
         count = self.updates.accumulation_steps
         if count == 1:
@@ -331,15 +338,15 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
 def words(numbers: Array) -> Array:
     """Split 64-bit integers (…) into 32-bit words (…, 2), the lower word first.
 
-    JAX disables 64-bit integers.
+    The words are necessary because JAX disables 64-bit integers.
     """
     return numbers.astype("<u8").view("<u4").reshape(*numbers.shape, 2)
 
 
 def _added(total: jax.Array, loss: jax.Array) -> jax.Array:
-    """Add a loss to the compensated sum (2,).
+    """Add a loss to a compensated sum (2,).
 
-    It has the sum and its rounding error, which is added later (Kahan).
+    The array contains the sum and its rounding error, which corrects the next addition (Kahan).
     """
     more = loss - total[1]
     whole = total[0] + more
@@ -347,7 +354,7 @@ def _added(total: jax.Array, loss: jax.Array) -> jax.Array:
 
 
 def _squeezed(statistics: Values) -> Values:
-    """Return this replica's part of a joined array."""
+    """Return this replica's slice of a joined array."""
     return {name: value[0] for name, value in statistics.items()}
 
 

@@ -1,9 +1,9 @@
-"""Optimizers, clipping and loss scaling in JAX, as pure functions.
+"""Optimizers, clipping, and loss scaling in JAX, as pure functions.
 
-The arithmetic is that of workloads/common/optimizers.py.
+workloads/common/optimizers.py defines the arithmetic.
 
-The state is a dictionary of fp32 arrays, with the names of a trainer's state. The device counts the
-steps that were taken.
+The optimizer state is a dictionary of fp32 arrays, with the same names as in a trainer's state. The
+number of steps is counted on the device.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Sgd:
     """SGD with momentum."""
 
     skips: ClassVar[bool] = True
-    """Whether a step can be skipped. It can with every optimizer, because a step selects between
-    old and new arrays.
+    """Whether the optimizer can skip a step. JAX selects between old and new arrays, so every
+    optimizer can skip a step.
     """
 
     @staticmethod
@@ -38,16 +38,16 @@ class Sgd:
         step: jax.Array,
         *arrays: jax.Array,
     ) -> tuple[jax.Array, ...]:
-        """Return weight and velocity: v ← m·v + (g + d·w), w ← w - rate·v."""
+        """Return (weight, velocity): v ← m·v + (g + d·w), w ← w - rate·v."""
         gradient, weight, velocity = arrays
         velocity = settings.momentum * velocity + (gradient + rule.decay * weight)
         return weight - rate * velocity, velocity
 
 
 class Lars(Sgd):
-    """LARS, with a trust ratio per parameter.
+    """LARS, with a trust ratio for each parameter.
 
-    It is also SGD with the learning rate in the momentum, which has no ratios.
+    The class also implements SGD with the learning rate in the momentum, which has no trust ratios.
     """
 
     @staticmethod
@@ -58,10 +58,10 @@ class Lars(Sgd):
         step: jax.Array,
         *arrays: jax.Array,
     ) -> tuple[jax.Array, ...]:
-        """Return weight and velocity.
+        """Return (weight, velocity).
 
-        With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v +
-        ratio·(g + d·w), w ← w - rate·v.
+        With `lr_in_momentum`, the update is v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without
+        `lr_in_momentum`, the update is v ← m·v + ratio·(g + d·w), w ← w - rate·v.
         """
         gradient, weight, velocity = arrays
         before, after = (rate, 1.0) if settings.lr_in_momentum else (1.0, rate)
@@ -90,7 +90,7 @@ class Adam(Sgd):
         step: jax.Array,
         *arrays: jax.Array,
     ) -> tuple[jax.Array, ...]:
-        """Return weight, mean and mean square.
+        """Return the weight and Adam's two moment estimates.
 
         m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 -
         β2^t)) + ε).
@@ -99,7 +99,7 @@ class Adam(Sgd):
         gradient = gradient + rule.decay * weight
         mean = settings.beta1 * mean + (1 - settings.beta1) * gradient
         square = settings.beta2 * square + (1 - settings.beta2) * gradient**2
-        # 1 - β^t in fp32 would lose its digits if β^t is near 1.
+        # In fp32, 1 - β^t would lose precision if β^t is near 1.
         correction1, correction2 = (
             -jnp.expm1(step * math.log(beta)) for beta in (settings.beta1, settings.beta2)
         )
@@ -112,7 +112,7 @@ class Adam(Sgd):
 
 
 class Rmsprop(Sgd):
-    """RMSprop in Keras 2.1's form."""
+    """RMSprop as in Keras 2.1."""
 
     @staticmethod
     def updated(
@@ -122,7 +122,7 @@ class Rmsprop(Sgd):
         step: jax.Array,
         *arrays: jax.Array,
     ) -> tuple[jax.Array, ...]:
-        """Return weight and mean square: s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε)."""
+        """Return (weight, mean square): s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε)."""
         gradient, weight, square = arrays
         gradient = gradient + rule.decay * weight
         square = settings.rho * square + (1 - settings.rho) * gradient**2
@@ -131,19 +131,19 @@ class Rmsprop(Sgd):
 
 KINDS: dict[str, type[Sgd]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
 COUNTED, SCALE, CLEAN_STEPS = "step", "loss_scale", "loss_scale.clean_steps"
-"""Names in a state: the steps taken, which Adam has, and for dynamic scaling the loss scale and its
-steps without overflow.
+"""Names of scalars in the optimizer state. `step` is Adam's number of steps. The loss scale and its
+number of steps without overflow exist only with dynamic loss scaling.
 """
 
 
 class Optimizer:
-    """The workload's optimizer, clipping and loss scale for the trained parameters.
+    """The workload's optimizer, clipping, and loss scale for the trained parameters.
 
-    It has no arrays.
+    The object contains no arrays.
 
-    A replica's part of the loss is its sum divided by the weight of all replicas. It is multiplied
-    by the number of replicas, so that values in fp16 do not shrink with more replicas. The sum of
-    gradients, which is fp32, is divided by the number.
+    A replica's share of the loss is its sum of losses divided by the weight of all replicas. The
+    share is multiplied by the number of replicas, so that fp16 values do not shrink with more
+    replicas. The fp32 sum of gradients is divided by the number of replicas.
     """
 
     def __init__(
@@ -152,12 +152,12 @@ class Optimizer:
         """Create the optimizer.
 
         Args:
-            settings: Optimizer, clipping and loss scaling of the workload.
-            rules: Rules of the trained parameters, by name.
-            replicas: Number of replicas of the run.
+            settings: Optimizer, clipping, and loss scaling of the workload.
+            rules: Update rules of the trained parameters, by name.
+            replicas: Number of replicas in the run.
 
         Raises:
-            ValueError: There is no optimizer of this name.
+            ValueError: The name of the optimizer is unknown.
         """
         self.settings, self.rules, self.scaling = settings, rules, settings.loss_scaling
         self.kind, self.slots = chosen(settings, KINDS), SLOTS[settings.name]
@@ -165,7 +165,7 @@ class Optimizer:
         self.multiple = 1.0 if self.scaling.mode == "none" else float(replicas)
 
     def fresh(self, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
-        """Return the state before training, with the names of a trainer's state.
+        """Return the initial optimizer state, with the same names as in a trainer's state.
 
         The arrays are fp32 on the host.
         """
@@ -182,7 +182,7 @@ class Optimizer:
         }
 
     def scale_of(self, state: Values) -> jax.Array | float:
-        """Return the factor by which the loss is multiplied before it is differentiated."""
+        """Return the factor by which the loss is multiplied before differentiation."""
         if self.dynamic:
             return state[SCALE][0] * self.multiple
         return self.scaling.start * self.multiple if self.scaling.mode == "static" else 1.0
@@ -190,9 +190,10 @@ class Optimizer:
     def apply(
         self, weights: Values, state: Values, gradients: Values, rate: jax.Array
     ) -> tuple[Values, Values]:
-        """Return weights and state after a step with the summed gradients of the scaled loss.
+        """Return the weights and the optimizer state after a step.
 
-        A step that overflows is skipped.
+        `gradients` are the summed gradients of the scaled loss. If they overflow, the step is
+        skipped.
         """
         scale = self.scale_of(state)
         bare = {name: gradient / scale for name, gradient in gradients.items()}
@@ -222,9 +223,9 @@ class Optimizer:
         return after, {**kept, **self._next_scale(state, taken)}
 
     def _next_scale(self, state: Values, taken: jax.Array) -> Values:
-        """Return the loss scale after a step that was taken or skipped.
+        """Return the loss scale after a step that was executed or skipped.
 
-        The rule is that of LossScale in workloads/common/optimizers.py.
+        LossScale in workloads/common/optimizers.py defines the rule.
         """
         scale, scaling = state[SCALE], self.scaling
         clean = jnp.where(taken, state[CLEAN_STEPS] + 1, 0.0)
@@ -239,11 +240,11 @@ class Optimizer:
 def _clipped(gradients: Values, clip_norm: float | None) -> Values:
     """Scale the gradients so that their global L2 norm is at most `clip_norm`.
 
-    None: return them unchanged.
+    If `clip_norm` is None, the gradients are returned unchanged.
     """
     if clip_norm is None:
         return gradients
     norm = jnp.sqrt(sum(jnp.vdot(gradient, gradient) for gradient in gradients.values()))
-    # The factor is min(1, clip_norm / norm), also if the norm is 0.
+    # The factor is min(1, clip_norm / norm), and it is 1 if the norm is 0.
     factor = clip_norm / jnp.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}

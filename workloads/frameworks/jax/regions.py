@@ -1,7 +1,7 @@
-"""ROIAlign in JAX: pooling of regions by bilinear samples over the levels of a pyramid.
+"""ROIAlign in JAX: bilinear pooling of regions over the levels of a feature pyramid.
 
-As in He et al. 2017 and their reference: no half-pixel shift, two samples in each direction of a
-bin, regions at least one cell wide.
+The implementation follows He et al. 2017 and the reference implementation of the paper: no
+half-pixel shift, two samples in each direction of a bin, regions at least one cell wide.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 
 SAMPLES = 2
-"""Samples in each direction of a bin. Each sample reads two cells in each direction."""
+"""Number of samples in each direction of a bin. Each sample reads two cells in each direction."""
 
 
 def pool(
     maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int
 ) -> jax.Array:
-    """Pool regions of maps, in fp32, because a position on a map needs more digits than bf16 has.
+    """Pool regions of feature maps.
+
+    The pooling uses fp32, because a position on a map needs more precision than bf16 has.
 
     Args:
-        maps: Maps (B, h, w, channels) of the pyramid's levels.
-        strides: Pixels per cell of each level.
+        maps: Feature maps (B, h, w, channels) of the pyramid's levels.
+        strides: Number of pixels per cell of each level.
         box: Regions (B, R, 4) in pixels.
-        level: Index of the map of each region, (B, R).
-        side: Bins of a region in each direction.
+        level: Index of the level of each region, (B, R).
+        side: Number of bins of a region in each direction.
 
     Returns:
         Pooled regions (B·R, side, side, channels) in fp32.
@@ -44,7 +46,7 @@ def pool(
     width = jnp.asarray(columns)[level]
     x, of_x = _samples(ends[..., 0], ends[..., 2], width, side)
     y, of_y = _samples(ends[..., 1], ends[..., 3], jnp.asarray(rows)[level], side)
-    # (4, 4, B, R, side, side): each of a bin's cells by row and by column.
+    # (4, 4, B, R, side, side): the cells that each bin reads, by row and by column.
     place = (
         first[..., None, None] + (y * width[..., None])[:, None, ..., None] + x[None, ..., None, :]
     )
@@ -61,16 +63,16 @@ def _samples(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the cells that the bins of regions read along one axis, and their weights.
 
-    Both have the shape (4, B, R, side).
+    Both arrays have the shape (4, B, R, side).
 
-    A sample that lies more than a cell outside the map has weight 0. Other samples outside the map
-    are moved to its edge.
+    A sample that is more than one cell outside of the map has weight 0. A sample that is less than
+    one cell outside of the map is moved to the map's edge.
 
     Args:
         low: First coordinate of the regions, (B, R).
         high: Last coordinate of the regions, (B, R).
-        count: Cells of the map of each region along this axis, (B, R).
-        side: Bins of a region.
+        count: Number of cells of each region's map along this axis, (B, R).
+        side: Number of bins of a region.
     """
     size = jnp.maximum(high - low, 1) / side
     steps = (jnp.arange(side * SAMPLES) + 0.5) / SAMPLES
@@ -90,10 +92,11 @@ def _samples(
 def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
     """Return the weighted sum of cells, (n, channels).
 
-    It is the sum over k of the cells (N, channels) at `place` (k, n), times `weight` (k, n).
+    For each k, row n of the sum adds the cell (N, channels) with index `place` (k, n), multiplied
+    by `weight` (k, n).
 
-    The gradient is defined below and adds all rows into one array. JAX's own gradient would
-    allocate k arrays of zeros.
+    The gradient is defined below and adds all rows into one array. JAX's gradient would allocate k
+    arrays of zeros.
     """
     return sum(
         (share[:, None] * cells[index] for index, share in zip(place, weight, strict=True)),

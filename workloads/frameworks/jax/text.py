@@ -1,10 +1,9 @@
 """Base of the JAX translation trainers.
 
-It has hashed dropout masks, the token loss, and a compiled beam search.
+The module contains hashed dropout masks, the token loss, and a compiled beam search.
 
-Shapes: B sentences of a replica, T positions of a target with padding, V words, K hypotheses and N
-= B · K rows of a search. Padding has rows too, so that each shape of a batch is static when it is
-traced.
+Shapes: B sentences of a replica, T positions of a target with padding, V words, K hypotheses, and N
+= B · K rows of a search. Padding also has rows, so that JAX traces static shapes.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from workloads.frameworks.jax.model import ModelTrainer, words
 from workloads.frameworks.jax.optimizers import Values
 
 ROOM = 16
-"""Initial number of words for which a search allocates arrays. The number is doubled as needed, so
-that few shapes are compiled.
+"""Initial number of words for which a search allocates arrays. The number is doubled when
+necessary, so that JAX compiles few shapes.
 """
 Kept = Any
-"""State that a decoder carries from word to word: arrays whose first axis is the rows of a
+"""State that a decoder keeps from word to word. The first axis of its arrays is the rows of a
 search.
 """
 Masks = dict[str, jax.Array]
-"""Dropout of a batch: by label, the multipliers of activations (B, positions, width)."""
+"""Dropout masks of a batch by label: factors (B, positions, width) for the activations."""
 
 
 def product(x: jax.Array, weight: jax.Array, dtype: Any) -> jax.Array:
@@ -51,11 +50,11 @@ def product(x: jax.Array, weight: jax.Array, dtype: Any) -> jax.Array:
 def drawn(keys: jax.Array, positions: int, widths: Mapping[str, int], rate: float) -> Masks:
     """Compute `workloads.common.dropout.multipliers` of all labels on the device.
 
-    `keys` (B, 2) are the samples' 64-bit keys, each as two 32-bit words. All labels share a hash:
-    separate hashes would take as long to compile as the model.
+    `keys` (B, 2) contains the samples' 64-bit keys, each as two 32-bit words. All labels share one
+    hash computation. Separate hash computations would take as long to compile as the model.
     """
     counts = [width // dropout.DRAWS for width in widths.values()]
-    with jax.enable_x64(True):  # 64-bit numbers are disabled outside this block
+    with jax.enable_x64(True):  # outside of this block, 64-bit numbers are disabled
         state = jnp.array([stream(0, f"dropout/{label}") for label in widths])
         state = _mixed(state, jax.lax.bitcast_convert_type(keys, jnp.uint64)[:, None, None])
         state = _mixed(state, jnp.arange(positions, dtype=jnp.uint64)[:, None])
@@ -75,7 +74,7 @@ def drawn(keys: jax.Array, positions: int, widths: Mapping[str, int], rate: floa
 
 
 def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
-    """Apply a step of the hash (workloads/common/randomness.py)."""
+    """Apply one step of the hash (workloads/common/randomness.py)."""
     state = state + (coordinate + jnp.uint64(1)) * jnp.uint64(GAMMA)
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
         state = (state ^ (state >> jnp.uint64(shift))) * jnp.uint64(multiplier)
@@ -83,9 +82,10 @@ def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
 
 
 def entropy(logits: jax.Array, labels: jax.Array, on_label: float, on_mean: float) -> jax.Array:
-    """Return the smoothed cross-entropy (…) of logits (…, V) and labels (…), 0 at padding.
+    """Return the smoothed cross-entropy (…) of logits (…, V) and labels (…).
 
-    The value is -(on_label · log p of the label + on_mean · mean over V of log p).
+    The value is -(on_label · log p of the label + on_mean · mean over V of log p). It is 0 at
+    padding.
     """
     vocabulary = logits.shape[-1]
     soft_targets = jax.nn.one_hot(labels, vocabulary) * on_label + on_mean / vocabulary
@@ -109,26 +109,27 @@ class TextTrainer(ModelTrainer):
 
     @abstractmethod
     def logits(self, model: Any, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
-        """Return logits (B, T, V)."""
+        """Return the logits (B, T, V) of a batch."""
 
     @abstractmethod
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Any:
-        """Return the encoder's arrays that a search attends to.
+        """Return the encoder's outputs that a search attends to.
 
-        The sources are (B, S) with lengths (B,).
+        The source sentences are (B, S) with lengths (B,).
         """
 
     @abstractmethod
     def begun(self, rows: int) -> Kept:
         """Return the initial decoder state of a search: arrays of zeros on the host.
 
-        The arrays have this number of rows, and space for ROOM words.
+        The arrays have `rows` rows and space for ROOM words.
         """
 
     def grown(self, kept: Kept) -> Kept:
         """Double the number of words for which `kept` has space.
 
-        Default: return `kept` unchanged, for decoders without an array per word.
+        By default, `kept` is returned unchanged. The default is correct for decoders without an
+        array per word.
         """
         return kept
 
@@ -143,11 +144,11 @@ class TextTrainer(ModelTrainer):
             memory: Result of `encoded`.
             kept: Decoder state.
             tokens: Words (N,), each at position `place` of its row.
-            place: Position of the words.
+            place: Position of the words in their rows.
 
         Returns:
-            Logits (N, V), attention (N, S) if it has a penalty, otherwise None, and the new decoder
-            state.
+            Logits (N, V), attention weights (N, S) for a coverage penalty or None, and the new
+            decoder state.
         """
 
     # -- a step
@@ -158,7 +159,7 @@ class TextTrainer(ModelTrainer):
         return {**arrays, "dropout_key": words(arrays["dropout_key"])} if training else arrays
 
     def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> Values:
-        """Return each sentence's `loss` (B,): -log p summed over its tokens."""
+        """Return the `loss` (B,) of each sentence: -log p summed over the sentence's tokens."""
         return {"loss": entropy(self.logits(model, batch, None), batch["label"], 1.0, 0.0).sum(1)}
 
     # -- translation
@@ -166,14 +167,15 @@ class TextTrainer(ModelTrainer):
 
     def _build(self) -> None:
         super()._build()
-        # Each process searches independently, so these functions run on its device only.
+        # Each process searches independently, so these functions run only on the device of this
+        # process.
         self.encode, self.grow = jax.jit(self.encoded), jax.jit(self.grown)
         self.advance = jax.jit(self._advance, donate_argnums=2)
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        """Return `outputs` for a batch with labels, else translations.
+        """Return the losses for a batch with labels, or the translations for a batch without.
 
-        Translations are `tokens` (B, T) and `token_count` (B,).
+        Losses are the result of `outputs`. Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
@@ -192,11 +194,11 @@ class TextTrainer(ModelTrainer):
         parents: jax.Array,
         place: jax.Array,
     ) -> tuple[list[jax.Array], Kept]:
-        """Run a step in which row n continues row `parents[n]`.
+        """Run a decoder step in which row n continues row `parents[n]`.
 
         Returns:
-            Log p and ids (N, m) of the best words, then attention if available, and the new decoder
-            state.
+            Log p and ids (N, m) of the most probable words, then attention weights if available,
+            and the new decoder state.
         """
         before = jax.tree.map(lambda array: array[parents], kept)
         logits, attention, after = self.advanced(weights, memory, before, tokens, place)
@@ -213,24 +215,24 @@ class State:
     kept: Kept
     length: int = 0
     room: int = ROOM
-    """Number of words so far, and number of words for which `kept` has space."""
+    """Number of words for which `kept` has space. `length` is the number of words so far."""
 
 
 class Search:
-    """`workloads.common.text.beam.Decoder` that calls a trainer's functions."""
+    """A `workloads.common.text.beam.Decoder` that calls the functions of a trainer."""
 
     def __init__(self, trainer: TextTrainer) -> None:
         self.trainer = trainer
         local = {name: value.addressable_shards[0].data for name, value in trainer.values.items()}
         self.weights = jax.device_put(local, trainer.device)
-        """Weights outside the mesh. The weights of a mesh would be compiled anew for each function
-        that returned them.
+        """Copy of the weights on the local device, outside of the mesh. With weights on the
+        mesh, JAX would compile a function again for each function that returned the weights.
         """
 
     def start(self, batch: Batch) -> State:
         source, lengths = (batch.arrays[name] for name in ("source", "source_length"))
         rows = len(source) * self.trainer.workload.beam.width
-        # Each step overwrites the array, so it must not alias host memory.
+        # Each step overwrites the decoder state, so its arrays must not alias host memory.
         kept = jax.device_put(self.trainer.begun(rows), self.trainer.device, may_alias=False)
         return State(self.trainer.encode(self.weights, source, lengths), kept)
 
@@ -246,7 +248,7 @@ class Search:
         )
 
     def rehearse(self, batch: Batch) -> None:
-        """Compile the steps for every array size that translations of a batch can need."""
+        """Compile the decoder steps for all array sizes that translations of a batch can need."""
         state, longest = (
             self.start(batch),
             int(self.trainer.workload.longest_translation(batch).max()),

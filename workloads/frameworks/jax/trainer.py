@@ -1,6 +1,6 @@
-"""Base of every JAX trainer: processes, device, collectives of small arrays, and loss checks.
+"""Base of every JAX trainer: processes, device, small collectives, and loss checks.
 
-A process drives a single device. The devices of all processes form a mesh with the axis AXIS. Each
+Each process uses a single device. The devices of all processes form a mesh with the axis AXIS. Each
 function of a step is a `shard_map` over the mesh, so that a single process and several processes
 run the same code. With a single device, a sum over the mesh is a no-op.
 """
@@ -31,38 +31,41 @@ from workloads.api import (
 )
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
-"""Environment variable with the address at which all processes reach this process
+"""Environment variable with the address at which all other processes reach this process
 (suite/launch/jax.py).
 """
 AXIS = "replica"
 SHARED, PER_DEVICE = PartitionSpec(), PartitionSpec(AXIS)
-"""Partition specs of an array that is equal on every replica, and of an array whose parts per
-replica are joined along the first axis.
+"""Partition specs. SHARED is for an array that is equal on every replica. PER_DEVICE is for an
+array that joins the arrays of all replicas along the first axis.
 """
 CHECK_STEPS = 50
-"""Steps between two checks of the loss. Each loss is read one interval later."""
+"""Number of steps between two checks of the loss. Each loss is read one interval after it was
+computed.
+"""
 SILENCE_SECONDS = 300
-"""Seconds without a heartbeat after which a process counts as lost, as in the watchdog.
+"""Number of seconds without a heartbeat after which a process is considered lost. The watchdog uses
+the same timeout.
 """
 MATMUL = {"fp32": "highest", "tf32": "tensorfloat32"}
-"""Matrix-product precision of fp32 arrays by suite precision. On CPUs, all values give the same
-results.
+"""JAX matrix-product precision of fp32 arrays for each precision of the suite. On CPUs, all values
+give the same results.
 """
 WORD = np.dtype(np.int32)
-"""Type in which bytes are transferred, because 64-bit numbers are disabled in JAX."""
+"""Type in which bytes are transferred. It has 32 bits, because JAX disables 64-bit numbers."""
 
 
 class JaxTrainer(Trainer):
-    """Base class of the JAX trainers. A process drives a single device.
+    """Base class of the JAX trainers. Each process uses a single device.
 
-    Subclasses define `step`, `backward` and `run_loss`, which add to `total` and return it, and
-    `run_outputs`. The constructor connects the processes of the run. Device memory is allocated in
-    `setup`.
+    Subclasses define `step`, `backward`, `run_loss`, and `run_outputs`. The first three methods add
+    the loss to `total` and return it. The constructor connects the processes of the run. `setup`
+    allocates device memory.
     """
 
     total: jax.Array
-    """Result of the last step, per replica: the sum of its losses and the rounding error of this
-    sum, (2,), fp32.
+    """Compensated loss total of each replica, (2,) in fp32: the sum of the losses and the rounding
+    error of the sum.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
@@ -76,17 +79,17 @@ class JaxTrainer(Trainer):
         if worker.world_size > 1 and not jax.distributed.is_initialized():
             _join(int(worker.devices[0].partition(":")[2] or 0) if self.on_gpu else None)
 
-    # JAX opens its devices and allocates their memory at the first device query, so the constructor
-    # makes no such query.
+    # JAX initializes its devices and allocates their memory at the first device query, so the
+    # constructor makes no device query.
 
     @functools.cached_property
     def device(self) -> jax.Device:
-        """Device of this process."""
+        """Return the device of this process."""
         return jax.local_devices()[0]
 
     @functools.cached_property
     def mesh(self) -> Mesh:
-        """Mesh of all devices."""
+        """Return the mesh of all devices."""
         return Mesh(np.array(jax.devices()), (AXIS,))
 
     @functools.cached_property
@@ -103,22 +106,28 @@ class JaxTrainer(Trainer):
     # -------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> jax.Array:
-        """Run an optimizer step and return `total` with this replica's part of the loss.
+        """Run an optimizer step and return `total` plus this replica's share of the loss.
 
-        The part is the sum of its terms / global_weight_sum.
+        The share is the sum of the replica's loss terms / global_weight_sum.
         """
         raise NotImplementedError
 
     def backward(self, batch: Batch) -> jax.Array:
-        """Return `total` as `step` does. Gradients are summed over replicas, without an update."""
+        """Compute gradients summed over replicas, without an update.
+
+        Returns `total` as `step` does.
+        """
         raise NotImplementedError
 
     def run_loss(self, batch: Batch) -> jax.Array:
-        """Return `total` as `step` does, without computing gradients."""
+        """Compute only the loss, without gradients.
+
+        Returns `total` as `step` does.
+        """
         raise NotImplementedError
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        """Return the model's outputs for an evaluation batch. No collective calls."""
+        """Return the model's outputs for an evaluation batch, without collective operations."""
         raise NotImplementedError
 
     def mapped(
@@ -138,13 +147,13 @@ class JaxTrainer(Trainer):
         return self._placed(array, SHARED, array.shape)
 
     def per_device(self, array: Array) -> jax.Array:
-        """Copy this replica's part of a joined array to the device."""
+        """Copy this replica's slice of a joined array to the device."""
         return self._placed(
             array, PER_DEVICE, (self.worker.num_replicas * array.shape[0], *array.shape[1:])
         )
 
     def _placed(self, array: Array, spec: PartitionSpec, shape: tuple[int, ...]) -> jax.Array:
-        # Batches and weights belong to the caller, so the array must not alias them.
+        # Batches and weights belong to the caller, so the device array must not alias their memory.
         local = jax.device_put(array, self.device, may_alias=False)
         return jax.make_array_from_single_device_arrays(
             shape, NamedSharding(self.mesh, spec), [local]
@@ -168,7 +177,7 @@ class JaxTrainer(Trainer):
     def _run(self, totals: Iterator[jax.Array]) -> TrainStats:
         """Run all steps.
 
-        The only synchronizations with the device are the delayed loss checks and the end.
+        The host waits for the device only in the delayed loss checks and at the end.
         """
         self.total = self.per_device(np.zeros(2, np.float32))
         seen: deque[Callable[[], float]] = deque()
@@ -188,7 +197,10 @@ class JaxTrainer(Trainer):
         jax.block_until_ready(self.total)
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Yield each batch with its outputs. The next batch is computed while a batch is read."""
+        """Yield each batch with its outputs.
+
+        The device computes the next batch while the caller reads the outputs of a batch.
+        """
         running: deque[tuple[Batch, dict[str, jax.Array]]] = deque()
         for (batch,) in batches:
             running.append((batch, self.run_outputs(batch)))
@@ -198,9 +210,10 @@ class JaxTrainer(Trainer):
             yield _fetched(*running.popleft())
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Gather the arrays of all processes on process 0, and return None on the other processes.
+        """Gather the arrays of all processes on rank 0, and return None on all other ranks.
 
-        The arrays are transferred as bytes, so names, types and lengths may differ.
+        The arrays are transferred as bytes, so their names, types, and lengths may differ between
+        processes.
         """
         if self.worker.world_size == 1:
             return [arrays]
@@ -208,7 +221,8 @@ class JaxTrainer(Trainer):
         named: dict[str, Any] = dict(arrays)
         np.savez(stream, **named)
         lengths = self._all_gather(np.array([[stream.tell()]], WORD))[:, 0]
-        # The length is rounded up to a power of 2, because each length is compiled.
+        # The length is rounded up to a power of 2, because JAX compiles the collective once per
+        # length.
         length_in_words = 1 << int(-(-lengths.max() // WORD.itemsize) - 1).bit_length()
         padded = np.frombuffer(
             stream.getvalue().ljust(WORD.itemsize * length_in_words, b"\0"), WORD
@@ -220,29 +234,29 @@ class JaxTrainer(Trainer):
         return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
 
     def _all_gather(self, row: Array) -> Array:
-        """Gather the rows (1, n) of all processes into (processes, n). Collective."""
+        """Gather the rows (1, n) of all processes as (processes, n). This call is collective."""
         return np.array(self._gather_rows(self.per_device(row)))
 
     def broadcast(self, value: float) -> float:
-        """Return the value of process 0 on every process, bit for bit."""
+        """Return the value of rank 0 on every process, bit-identical."""
         if self.worker.world_size == 1:
             return value
         rows = self._all_gather(np.array([value], np.float64).view(WORD)[None])
         return float(rows[0].view(np.float64)[0])
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak of JAX's GPU allocator, or of the resident set on CPUs."""
+        """Return the peak of JAX's GPU allocator, or the peak resident set size on CPUs."""
         if self.on_gpu:
             return int(self.device.memory_stats()["peak_bytes_in_use"])
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Wait for all processes, so that none has exited when JAX shuts down at exit."""
+        """Wait for all processes, so that every process is alive when JAX shuts down at exit."""
         self.broadcast(0.0)
 
 
 def _join(device: int | None) -> None:
-    """Connect to the run's processes at the coordinator of rank 0.
+    """Connect this process to the run's processes through the coordinator of rank 0.
 
     On CPUs, Gloo listens only at addresses of the run's network.
     """
@@ -250,7 +264,7 @@ def _join(device: int | None) -> None:
     coordinator = f"{os.environ.get('MASTER_ADDR', '127.0.0.1')}:{os.environ['MASTER_PORT']}"
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     address = os.environ.get(ADDRESS_VARIABLE, "127.0.0.1")
-    # By default, JAX lets Gloo listen at the address that the host name resolves to.
+    # By default, Gloo in JAX listens at the address to which the host name resolves.
     _jax.make_gloo_tcp_collectives = functools.partial(
         _jax.make_gloo_tcp_collectives, hostname=address
     )
@@ -261,7 +275,7 @@ def _join(device: int | None) -> None:
 
 
 def here(array: jax.Array) -> Array:
-    """Copy this replica's part to the host, which waits for the device."""
+    """Copy this replica's slice of an array to the host, after waiting for the device."""
     return np.asarray(array.addressable_shards[0].data)
 
 

@@ -1,4 +1,4 @@
-"""MXNet: contexts, the generic trainer, and the optimizers and layers that several workloads share.
+"""MXNet: contexts, the generic trainer, and shared optimizers and layers.
 
 MXNet trainer files import this package.
 """

@@ -1,8 +1,8 @@
-"""Flat vectors of each context.
+"""Flat vectors of parameters and gradients on each context.
 
-All trained parameters are views of a vector, and all gradients are views of another vector.
+All trained parameters are views of one vector, and all gradients are views of a second vector.
 
-A single reduction then serves all parameters, and a few operators update them.
+With flat vectors, a single reduction sums all gradients, and a few operators update all parameters.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def total(shapes: Shapes) -> int:
-    """Return the number of values of a flat vector."""
+    """Return the number of values in a flat vector."""
     return sum(math.prod(shape) for shape in shapes.values())
 
 
 def views(flat: mx.nd.NDArray, shapes: Shapes) -> dict[str, mx.nd.NDArray]:
-    """Split a flat vector of MXNet or NumPy into views by name, in their shapes."""
+    """Split a flat vector of MXNet or NumPy into views by name, each in its shape."""
     parts, first = {}, 0
     for name, shape in shapes.items():
         stop = first + math.prod(shape)
@@ -39,17 +39,19 @@ def views(flat: mx.nd.NDArray, shapes: Shapes) -> dict[str, mx.nd.NDArray]:
 class FlatLayout:
     """Positions of the trained parameters in a flat vector.
 
-    Parameters with the same rule are adjacent.
+    Parameters with the same update rule are adjacent.
     """
 
     shapes: Shapes
     rules: Mapping[str, ParameterRule]
     frozen: Shapes
-    """Parameters that are not trained, which are not part of any flat vector."""
+    """Frozen parameters. They are not part of any flat vector."""
 
     @classmethod
     def of(cls, shapes: Shapes, rule_of: Callable[[str], ParameterRule]) -> FlatLayout:
-        """Return the layout of a model's parameters. Parameters that LARS adapts come first.
+        """Return the layout of a model's parameters.
+
+        Parameters with a LARS trust ratio come first.
 
         Raises:
             ValueError: All parameters are frozen.
@@ -63,10 +65,10 @@ class FlatLayout:
         return cls({name: shapes[name] for name in ordered}, rules, frozen)
 
     def rule_ranges(self, within: slice | None = None) -> list[tuple[ParameterRule, slice]]:
-        """Return each rule with the part of the vector that contains its parameters.
+        """Return each update rule with the slice of the flat vector that it applies to.
 
-        `within` is a segment of the vector. If it is set, parts are cut to the segment and relative
-        to its start.
+        `within` is a segment of the flat vector. If `within` is set, slices are cut to the segment
+        and are relative to its start.
         """
         begin, end = (within.start, within.stop) if within else (0, total(self.shapes))
         listed, first = [], 0
@@ -79,5 +81,5 @@ class FlatLayout:
 
 
 def _group(rule: ParameterRule) -> tuple[bool, float, float]:
-    """Return the sort key of a rule, which is equal for equal rules."""
+    """Return the sort key of an update rule. Equal rules have equal keys."""
     return not rule.lars_adapt, -rule.decay, -rule.lr_multiplier

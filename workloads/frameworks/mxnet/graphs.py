@@ -1,4 +1,4 @@
-"""Models on `mxnet.sym` or `mxnet.nd`, and the compiled graphs of functions of a model."""
+"""Models on `mxnet.sym` or `mxnet.nd`, and compiled graphs of their functions."""
 
 from __future__ import annotations
 
@@ -13,55 +13,56 @@ from workloads.api import Array
 from workloads.frameworks.mxnet.flat import Shapes
 
 Tensor = Any
-"""A symbol, or an array if operators are called one by one."""
+"""A symbol, or an array if operators are called individually."""
 Inputs = Mapping[str, Tensor]
 
 
 class Model:
-    """A network. `bound` returns a copy that computes with arrays or symbols."""
+    """Network. `bound` returns a copy that computes with arrays or symbols."""
 
     shapes: Shapes
-    """Shapes of the parameters by canonical name."""
+    """Shapes of the parameters by name. The names are the same in all frameworks."""
     statistics: Shapes = {}
-    """Shapes of the running means and variances, which the training pass updates."""
+    """Shapes of the running means and variances that a training pass updates."""
     F: ModuleType
-    """`mxnet.sym` or `mxnet.nd`, once the model is bound."""
+    """`mxnet.sym` or `mxnet.nd`. `bound` sets this module."""
     arrays: Inputs
-    """Parameters, statistics and constants by name, once the model is bound."""
+    """Parameters, running statistics, and constants by name. `bound` sets them."""
 
     def arguments(self, shapes: Shapes) -> Shapes:
         """Return the shapes of the trained parameters as the model reads them.
 
-        They are in the order of the flat vector.
+        The shapes are in the order of the flat vector.
 
-        Default: each parameter is a separate array. A model may combine adjacent parameters into a
-        single array.
+        By default, each parameter is a separate array. A model may combine adjacent parameters into
+        a single array.
         """
         return shapes
 
     def constants(self) -> dict[str, Array]:
-        """Return arrays that never change."""
+        """Return arrays that never change, by name."""
         return {}
 
     def bound(self, F: ModuleType, arrays: Inputs) -> Self:
-        """Return this model with the operators and the arrays that it computes with."""
+        """Return a copy of this model that computes with these operators and arrays."""
         model = copy.copy(self)
         model.F, model.arrays = F, arrays
         return model
 
 
 Function = Callable[[Any, Inputs], Mapping[str, Tensor]]
-"""From a bound model and the arrays of a batch to results by name."""
+"""Function from a bound model and the arrays of a batch to results by name."""
 
 
 class Graphs:
-    """A function of a model, for each set of shapes.
+    """Compiled graphs of a function of a model, one per set of shapes.
 
-    It is compiled with static memory, or called operator by operator.
+    A graph is compiled with static memory. Without compilation, the operators are called
+    individually.
 
-    A graph that is used for several shapes in turn would plan its memory again at every change. If
-    there are many shapes, static memory for each shape would be too large. `fixed=False` then plans
-    memory at every change.
+    A graph that is used for alternating shapes would plan its memory again at every change. With
+    many shapes, static memory for each shape would be too large. `fixed=False` is for many shapes:
+    a single graph plans its memory again at every change.
     """
 
     def __init__(
@@ -69,10 +70,12 @@ class Graphs:
     ) -> None:
         self.model, self.function, self.compiled, self.fixed = model, function, compiled, fixed
         self.programs: dict[tuple[Any, ...], tuple[mx.nd.CachedOp, list[str], list[str]]] = {}
-        """Shapes to a graph, and the names of its inputs and of its outputs in order."""
+        """For each set of shapes: the graph, the names of its inputs in order, and the names of its
+        outputs in order.
+        """
 
     def __call__(self, arguments: Inputs, data: Inputs) -> dict[str, mx.nd.NDArray]:
-        """Return the results for a batch's arrays `data`.
+        """Return the results for the arrays `data` of a batch.
 
         `arguments` must be the same arrays in every call.
         """
@@ -84,7 +87,7 @@ class Graphs:
         return dict(zip(results, outputs if isinstance(outputs, list) else [outputs], strict=True))
 
     def symbols(self, names: Iterable[str]) -> Mapping[str, mx.sym.Symbol]:
-        """Return the results of a batch with arrays of these names, as symbols."""
+        """Return the function's results as symbols, for a batch with these array names."""
         model = self.model
         arguments = [*model.arguments(model.shapes), *model.statistics, *model.constants()]
         arrays, batch = ({name: mx.sym.var(name) for name in part} for part in (arguments, names))

@@ -1,12 +1,11 @@
-"""Base of the MXNet trainers of convolutional networks.
+"""Base of the MXNet trainers of convolutional networks, with batch norm statistics.
 
-It adds running statistics of batch norm.
-
-MXNet's batch norm updates the running variance with the biased variance of n values, in the
-backward pass. The `running_var` of a state is the unbiased variance, n / (n - 1) times as large, as
-in TensorFlow, PyTorch and JAX. Therefore, MXNet updates the statistic divided by this quotient
-during a segment of steps. n follows from the size of the images. If the size changes between steps,
-the array is first multiplied by the old quotient and divided by the new quotient.
+MXNet updates the running variance in the backward pass, with the biased variance of n values. The
+`running_var` of a checkpoint is the unbiased variance, as in TensorFlow, PyTorch and JAX. The
+unbiased variance is n / (n - 1) times the biased variance. Therefore, during a segment of steps,
+MXNet updates the statistic divided by this quotient. The image size determines n. If the image size
+changes between steps, the array is first multiplied by the old quotient and then divided by the new
+quotient.
 """
 
 from __future__ import annotations
@@ -28,32 +27,32 @@ DataShapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class ImageReplica(Replica):
-    """Replica with running statistics.
+    """Replica with two copies of the running statistics.
 
-    It has the statistics of evaluation, and the arrays that training updates.
+    Evaluation reads one copy of the statistics, and training updates the second copy.
     """
 
     def __init__(
         self, model: ImageModel, layout: FlatLayout, adds: bool, context: mx.Context
     ) -> None:
         super().__init__(model, layout, adds, context)
-        # The size is at least 1, because a model may have no statistics, but an array must not be
-        # empty.
+        # The size is at least 1, because a model may have no running statistics, but an MXNet array
+        # must not be empty.
         values = max(1, total(model.statistics))
         self.statistics, self.moving = (mx.nd.zeros((values,), ctx=context) for _ in range(2))
         self.of_evaluation = {**self._arguments, **views(self.statistics, model.statistics)}
         self.of_training = {**self._arguments, **views(self.moving, model.statistics)}
         self.shapes: DataShapes = ()
-        """Shapes of the batch for which `moving` is divided."""
+        """Batch shapes for whose quotient the values in `moving` are divided."""
         self.quotients: dict[DataShapes, mx.nd.NDArray] = {}
-        """Quotients on this context by batch shapes."""
+        """Quotients of each set of batch shapes, as arrays on this context."""
 
     def arguments(self, training: bool) -> Inputs:
         return self.of_training if training else self.of_evaluation
 
 
 class ImageTrainer(ModelTrainer):
-    """Trainer of a convolutional network on every device of this process.
+    """Trainer of a convolutional network on all devices of this process.
 
     Subclasses define `build_model`, `loss` and `outputs`.
     """
@@ -74,9 +73,9 @@ class ImageTrainer(ModelTrainer):
         return ImageReplica(self.model, self.layout, self.adds_gradients, context)
 
     def load_weights(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Load parameters and statistics.
+        """Load parameters and running statistics.
 
-        Statistics that are missing in `weights` start at 0 and 1.
+        Running means that are missing in `weights` start at 0, and running variances start at 1.
         """
         first = {
             name: np.full(shape, float(name.endswith("var")))
@@ -90,7 +89,7 @@ class ImageTrainer(ModelTrainer):
         self._set_statistics(list(first.values()))
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run an optimizer step per item, then average the statistics of the replicas.
+        """Run one optimizer step per item, then average the replicas' running statistics.
 
         The average does not influence training.
         """
@@ -110,9 +109,10 @@ class ImageTrainer(ModelTrainer):
         return stats
 
     def pieces(self, replica: Replica, batch: Batch, training: bool) -> Iterator[Inputs]:
-        """Yield the arrays of a batch.
+        """Yield the arrays of each micro-batch of a batch.
 
-        In training, the statistics are first divided for the shapes of these arrays.
+        For training, the running statistics are first divided by the quotient for the shapes of
+        these arrays.
         """
         for data in super().pieces(replica, batch, training):
             if training:
@@ -126,7 +126,7 @@ class ImageTrainer(ModelTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def _largest(self) -> DataShapes:
-        """Return the array shapes of a piece of the largest batch."""
+        """Return the array shapes of a micro-batch of the largest batch."""
         shapes = self.largest_shapes()
         return tuple(
             (name, (self.piece_size(shape[0], True), *shape[1:])) for name, shape in shapes.items()
@@ -138,9 +138,9 @@ class ImageTrainer(ModelTrainer):
         return {name: specs[name].shape for name in self.inputs}
 
     def _divide_for(self, replica: ImageReplica, shapes: DataShapes) -> None:
-        """Divide the statistics of training by the quotient of these shapes.
+        """Divide the training copy of the running statistics by the quotient of these shapes.
 
-        It replaces the previous quotient.
+        The new quotient replaces the previous quotient.
         """
         if not self.model.statistics:
             return
@@ -156,9 +156,9 @@ class ImageTrainer(ModelTrainer):
         return replica.quotients[shapes]
 
     def quotient(self, shapes: DataShapes) -> Array:
-        """Return the quotient of the state's statistics and MXNet's statistics as a flat vector.
+        """Return the ratio of the unbiased to the biased running statistics as a flat vector.
 
-        The values are 1 for means and n / (n - 1) for variances.
+        The ratio is 1 for means and n / (n - 1) for variances.
         """
         if shapes in self.quotients:
             return self.quotients[shapes]
@@ -196,6 +196,9 @@ class ImageTrainer(ModelTrainer):
         self._set_statistics([state[name] for name in self.model.statistics])
 
     def _set_statistics(self, values: Sequence[Array]) -> None:
-        """Set the statistics on every context from parts of a flat vector."""
+        """Set the running statistics on every context.
+
+        `values` are concatenated to a flat vector.
+        """
         for replica in self.replicas if values else ():
             replica.statistics[:] = np.concatenate(values).astype(np.float32)

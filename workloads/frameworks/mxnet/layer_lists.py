@@ -1,6 +1,6 @@
 """Networks of `workloads.common.networks.layer_lists` in MXNet, in NCHW layout.
 
-Shapes: B images, S pixels per side, C channels, h × w cells of a map, K classes.
+Shapes: B images, S pixels per side, C channels, h × w cells of a feature map, K classes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workloads.frameworks.mxnet.layers import ImageModel, rectified
 
 
 class LayerNetwork(ImageModel):
-    """Network of a list of layers."""
+    """Network that consists of a layer list."""
 
     def __init__(self, network: layer_lists.Network, half: bool, on_cpu: bool) -> None:
         super().__init__(layer_lists.shapes(network), layer_lists.statistics(network), half, on_cpu)
@@ -28,7 +28,7 @@ class LayerNetwork(ImageModel):
     def __call__(self, images: Tensor, masks: Inputs | None = None) -> Tensor:
         """Return fp32 logits (B, K).
 
-        `masks` are dropout masks by label, (B, h, w, C) or (B, C). Without masks, dropout is
+        `masks` contains dropout masks by label, (B, h, w, C) or (B, C). Without masks, dropout is
         disabled.
         """
         x = self.sequence(self.normalised(images), self.network.layers, masks or {})
@@ -41,7 +41,7 @@ class LayerNetwork(ImageModel):
         return x
 
     def step(self, x: Tensor, layer: Layer, masks: Inputs) -> Tensor:
-        """Apply a layer to a map (B, C, h, w) or to features (B, C)."""
+        """Apply a layer to a feature map (B, C, h, w) or to a feature vector (B, C)."""
         F, inputs = self.F, self.arrays
         match layer:
             case layer_lists.Convolution():
@@ -52,7 +52,8 @@ class LayerNetwork(ImageModel):
                 weight, bias = (
                     F.cast(inputs[f"{name}.{kind}"], self.dtype) for kind in ("weight", "bias")
                 )
-                x = F.FullyConnected(x, weight, bias, num_hidden=outputs)  # flattens a map
+                # also flattens a feature map
+                x = F.FullyConnected(x, weight, bias, num_hidden=outputs)
                 return rectified(F, x) if relu else x
             case layer_lists.Concatenation(branches):
                 return F.concat(*(self.sequence(x, branch, masks) for branch in branches), dim=1)

@@ -1,6 +1,6 @@
-"""Layers of convolutional networks in MXNet, in NCHW layout (oneDNN blocks channels internally).
+"""Layers of convolutional networks in MXNet, in NCHW layout.
 
-Shapes: B images of a replica, S pixels per side.
+Internally, oneDNN groups channels into blocks. Shapes: B images of a replica, S pixels per side.
 """
 
 from __future__ import annotations
@@ -16,29 +16,35 @@ from workloads.frameworks.mxnet.flat import Shapes
 from workloads.frameworks.mxnet.graphs import Model, Tensor
 
 Layer = Any
-"""A convolution of `workloads.common.networks`, from a residual trunk or a list of layers."""
+"""A convolution of `workloads.common.networks`, from a residual trunk or a layer list."""
 Block = Any
-"""A residual block of a workload, with `convolutions` and a `shortcut` or None."""
+"""A residual block of a workload, with the attributes `convolutions` and `shortcut`. The
+shortcut may be None.
+"""
 
 BLOCK = 16
-"""Number of channels in a oneDNN block with AVX-512."""
+"""Number of channels per block of oneDNN with AVX-512."""
 
 
 class ImageModel(Model):
-    """A convolutional network of uint8 images (B, S, S, 3).
+    """Convolutional network for uint8 images (B, S, S, 3).
 
-    The constants `scale` (3, 3, 1, 1) and `shift` (3,) normalize images. The weights of a
-    convolution and of a batch norm are `<name>.weight` and so on.
+    The constants `scale` (3, 3, 1, 1) and `shift` (3,) normalize images. The parameters of a
+    convolution or a batch norm are named `<name>.weight`, `<name>.bias` and so on.
     """
 
     scale: tuple[float, ...]
     shift: tuple[float, ...]
-    """Shift of the network's input: pixels of 0 … 255 times `scale`, plus `shift`."""
+    """Shift of the network's input. Pixels of 0 … 255 are multiplied by `scale`, and `shift` is
+    added.
+    """
     epsilon: float
     momentum: float
-    """Weight of the old statistic in the running statistic of batch norm."""
+    """Weight of the old running statistic in the update of a batch norm's running statistic."""
     frozen_norms = False
-    """Whether norms are a scale and a shift that include the statistics."""
+    """Whether batch norms are frozen. The scale and shift of a frozen norm include the running
+    statistics.
+    """
 
     def __init__(self, shapes: Shapes, statistics: Shapes, half: bool, on_cpu: bool) -> None:
         self.shapes, self.statistics = shapes, statistics
@@ -48,10 +54,11 @@ class ImageModel(Model):
     # -------------------------------------------------------------------------------------------
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Return the normalized images in planes, (B, 3, S, S)."""
+        """Return the normalized images in NCHW layout, (B, 3, S, S)."""
         F = self.F
         images = F.transpose(F.cast(images, "float32"), (0, 3, 1, 2))
-        # A 1×1 convolution normalizes the images, because `broadcast_sub` is 14 times as slow.
+        # A 1×1 convolution normalizes the images, because `broadcast_sub` is 14 times as slow as
+        # the convolution.
         images = F.Convolution(
             images, self.arrays["scale"], self.arrays["shift"], kernel=(1, 1), num_filter=3
         )
@@ -61,12 +68,12 @@ class ImageModel(Model):
         """Apply the stem, a max pool and the residual blocks to normalized images.
 
         Returns:
-            The map of the last block.
+            The feature map of the last block.
         """
         return self.stage_maps(x, stem, blocks)[-1]
 
     def stage_maps(self, x: Tensor, stem: Layer, blocks: Iterable[Block]) -> list[Tensor]:
-        """Return the last map of every stage of `trunk`, the finest map first."""
+        """Return the last feature map of every stage of `trunk`, the finest map first."""
         maps: dict[str, Tensor] = {}
         x = self.unit(x, stem, relu=True)
         x = self.F.Pooling(
@@ -85,7 +92,7 @@ class ImageModel(Model):
         return rectified(self.F, out + shortcut)
 
     def unit(self, x: Tensor, layer: Layer, relu: bool) -> Tensor:
-        """Apply a convolution, batch norm if the layer has a norm, and optionally ReLU."""
+        """Apply a convolution, its batch norm if it has one, and ReLU if `relu` is set."""
         F, inputs = self.F, self.arrays
         x = self.convolution(x, layer)
         if layer.norm is None or self.frozen_norms:
@@ -99,7 +106,8 @@ class ImageModel(Model):
             "name": layer.norm,
         }
         if self.on_cpu and not _keeps_blocks(layer):
-            # `reshape` converts the map to plain order, and batch norm then selects its layout.
+            # `reshape` converts the feature map to plain NCHW order. Batch norm then selects its
+            # layout.
             arrays[0] = F.reshape(x, (0, 0, 0, 0))
         elif self.on_cpu and relu:
             return F.contrib.BatchNormWithReLU(*arrays, **constants)
@@ -109,9 +117,9 @@ class ImageModel(Model):
     def convolution(self, x: Tensor, layer: Layer) -> Tensor:
         """Apply a convolution without batch norm.
 
-        The layer's bias is added if the layer has no batch norm. The scale of a frozen norm is
-        multiplied into the weights, which are much smaller than the maps, and the shift of the norm
-        is added.
+        A bias is added if the layer has no batch norm. The scale of a frozen norm is multiplied
+        into the weights, because the weights are much smaller than the feature maps. The shift of a
+        frozen norm is added.
         """
         F, inputs = self.F, self.arrays
         frozen = self.frozen_norms and layer.norm is not None
@@ -143,18 +151,19 @@ class ImageModel(Model):
 def _keeps_blocks(layer: Layer) -> bool:
     """Check whether a convolution's output has the same channel blocks as its gradient.
 
-    With AVX-512, oneDNN uses blocks of 16 if inputs and outputs are multiples of 16, and blocks of
-    8 otherwise. After a convolution from 24 to 48 channels, the map and the gradient of a batch
-    norm have different blocks. Batch norm with ReLU then fails ("could not create a primitive
-    descriptor iterator"), and batch norm without ReLU uses a reference kernel that is 100 times as
-    slow. The three inputs of a stem are no problem.
+    With AVX-512, oneDNN uses blocks of 16 channels if the numbers of inputs and outputs are
+    multiples of 16, and blocks of 8 channels otherwise. After a convolution from 24 to 48 channels,
+    the feature map and the gradient of a batch norm have different blocks. Batch norm with ReLU
+    then fails with "could not create a primitive descriptor iterator". Batch norm without ReLU uses
+    a reference kernel that is 100 times as slow. The three input channels of a stem cause no
+    problem.
     """
     return bool(layer.inputs == 3 or layer.inputs % BLOCK == 0 or layer.outputs % BLOCK != 0)
 
 
 def rectified(F: ModuleType, x: Tensor) -> Tensor:
-    """Apply oneDNN's ReLU.
+    """Apply the ReLU of oneDNN.
 
-    `F.relu` is an MXNet operator that converts maps to plain order and back.
+    `F.relu` is a slower MXNet operator that converts feature maps to plain order and back.
     """
     return F.Activation(x, act_type="relu")

@@ -1,6 +1,7 @@
-"""The generic MXNet trainer.
+"""Generic MXNet trainer.
 
-It has a model on every context, setup, pieces of a batch, steps, predictions, and state.
+The trainer creates a model on every context, divides batches into micro-batches, runs steps and
+predictions, and saves and restores the training state.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ FP32_BYTES = 4
 
 
 class Replica:
-    """Parameters, gradients and constants on a context. Frozen parameters have no gradient."""
+    """Parameters, gradients, and constants on a context.
+
+    Frozen parameters have no gradient.
+    """
 
     def __init__(self, model: Model, layout: FlatLayout, adds: bool, context: mx.Context) -> None:
         self.context = context
@@ -41,7 +45,7 @@ class Replica:
         )
         frozen = {name: mx.nd.zeros(shape, ctx=context) for name, shape in layout.frozen.items()}
         self.parameters = {**views(self.flat, layout.shapes), **frozen}
-        """All parameters by canonical name."""
+        """All parameters by name. The names are the same in all frameworks."""
         shapes = model.arguments(layout.shapes)
         trained, gradients = views(self.flat, shapes), views(self.gradient, shapes)
         mx.autograd.mark_variables(
@@ -53,12 +57,12 @@ class Replica:
         self._arguments = {**trained, **frozen, **constants}
 
     def arguments(self, training: bool) -> Inputs:
-        """Return the arrays that the model reads in addition to a batch."""
+        """Return all arrays that the model reads except the arrays of a batch."""
         return self._arguments
 
 
 class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
-    """Trainer of a model on every device of this process.
+    """Trainer of a model on all devices of this process.
 
     Subclasses define `build_model`, `loss` and `outputs`. `loss` and `outputs` call operators of
     `model.F`, which is `mxnet.sym` if graphs are compiled and `mxnet.nd` otherwise. The loss has
@@ -75,9 +79,9 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     # -------------------------------------------------------------------------------------------
 
     def build_model(self, half: bool, on_cpu: bool) -> Model:
-        """Return the model, in float16 if `half`.
+        """Return the model, in float16 if `half` is set.
 
-        If `on_cpu`, it has faster operators for CPUs.
+        If `on_cpu` is set, the model uses operators that are faster on CPUs.
         """
         raise NotImplementedError
 
@@ -86,32 +90,33 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return Replica(self.model, self.layout, self.adds_gradients, context)
 
     def training_pass(self, model: Any, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the results of the training graphs: the loss."""
+        """Return the loss as the result of the training graphs."""
         return {"loss": self.loss(model, batch)}
 
     def evaluation_pass(self, model: Any, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the results of the evaluation graphs: the outputs."""
+        """Return the outputs as the results of the evaluation graphs."""
         return self.outputs(model, batch)
 
     def piece_size(self, samples: int, training: bool) -> int:
-        """Return the number of samples of a batch that the model processes together."""
+        """Return the number of samples in a micro-batch of a batch with `samples` samples."""
         return samples // self.update_settings.accumulation_steps if training else samples
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """Return the rule by which a parameter is updated."""
+        """Return the update rule of a parameter."""
         return self.workload.parameter_rule(name)
 
     @property
     def compiles(self) -> bool:
-        """Whether graphs are compiled."""
+        """Return whether graphs are compiled."""
         compiles = self.settings.options.get("compile", "auto") != "off"
         return bool(compiles and self.workload.every_step_uses_every_parameter)
 
     @property
     def adds_gradients(self) -> bool:
-        """Whether the backward pass adds gradients to zeros instead of writing them.
+        """Return whether the backward pass adds gradients instead of overwriting them.
 
-        This is necessary for several pieces, and for parameters that a step may not use.
+        Adding is necessary for several micro-batches, and for parameters that a step may not use.
+        The gradients start at 0.
         """
         return (
             self.update_settings.accumulation_steps > 1
@@ -142,11 +147,11 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
-        """Run the scheduler or a server of a store."""
+        """Run the scheduler or a server process of a parameter server."""
         serve()
 
     def build(self) -> None:
-        """Create the model, the arrays of each context and the optimizer."""
+        """Create the model, the arrays of each context, and the optimizer."""
         self.model = self.build_model(
             self.settings.precision == "fp16", self.contexts[0].device_type == "cpu"
         )
@@ -172,7 +177,10 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return Graphs(self.model, function, self.compiles, fixed)
 
     def _warm_up(self) -> None:
-        """Run each pass of the run's mode once for every shape, and evaluation on each context."""
+        """Run each pass of the run's mode once for every shape.
+
+        Evaluation passes run on each context.
+        """
         mode, dummy = self.settings.mode, self.dummy_batch
         for specs in self.workload.shapes() if mode != "inference" else ():
             batches = [dummy(specs)] * len(self.replicas)
@@ -187,7 +195,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
                 pass
 
     def load_weights(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Write parameters by name on every context."""
+        """Copy the parameters to every context."""
         for name, value in weights:
             for replica in self.replicas:
                 replica.parameters[name][:] = value
@@ -196,9 +204,9 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
-        """Enqueue an optimizer step, and return each replica's loss (1,).
+        """Enqueue an optimizer step, and return the loss (1,) of each replica.
 
-        With `update=async`, the gradients are pushed instead.
+        With `update=async`, the gradients are pushed to the parameter server instead of an update.
         """
         losses = self.backward(batches)
         if self.exchange is not None:
@@ -210,7 +218,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return losses
 
     def gradients(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Enqueue a step without an update, and return each replica's loss.
+        """Enqueue a step without an update, and return the loss of each replica.
 
         The next backward pass clears the gradients.
         """
@@ -219,11 +227,14 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return losses
 
     def backward(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Return each replica's part of the loss, and write its gradients into its flat vector."""
+        """Write the gradients of each replica to its flat vector.
+
+        Returns the share of each replica in the loss.
+        """
         return [self._backward(number, batch) for number, batch in enumerate(batches)]
 
     def _backward(self, number: int, batch: Batch) -> mx.nd.NDArray:
-        """Run forward and backward passes for the pieces of a batch on a context."""
+        """Run forward and backward passes for all micro-batches of a batch on a context."""
         replica, divisor, losses = self.replicas[number], batch.global_weight_sum, []
         if self.adds_gradients:
             mx.nd.zeros_like(replica.gradient, out=replica.gradient)
@@ -235,7 +246,10 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return mx.nd.add_n(*losses) / divisor
 
     def pieces(self, replica: Replica, batch: Batch, training: bool) -> Iterator[Inputs]:
-        """Yield the pieces of a batch along the first axis, on the replica's context."""
+        """Yield the micro-batches of a batch on the replica's context.
+
+        The batch is split along the first axis.
+        """
         host = self.host_arrays(batch, training)
         data = {name: self.to_device(array, replica.context) for name, array in host.items()}
         samples = len(next(iter(host.values())))
@@ -247,7 +261,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
             yield {name: array[first : min(first + size, samples)] for name, array in data.items()}
 
     def call(self, replica: Replica, data: Inputs, training: bool) -> dict[str, mx.nd.NDArray]:
-        """Return the loss (1,), or the outputs, of a piece."""
+        """Return the loss (1,) of a micro-batch in training, or its outputs in evaluation."""
         graphs = self.training_graphs if training else self.evaluation_graphs
         return graphs(replica.arguments(training), data)
 
@@ -266,7 +280,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return self.run(self.gradients(batches) for batches in steps)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the size of the flat fp32 vector, which is summed in a single reduction."""
+        """Return the size of the flat fp32 gradient vector, which a single reduction sums."""
         return GradientAllReduceInfo(
             FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1
         )

@@ -10,10 +10,11 @@ from workloads.frameworks.mxnet.graphs import Tensor
 def layer_norm(
     F: ModuleType, x: Tensor, weight: Tensor, bias: Tensor, size: int, epsilon: float
 ) -> Tensor:
-    """Normalize x (R, size) along its last axis, multiply by weight (size,) and add bias (size,).
+    """Normalize x (R, size) along its last axis, then apply `weight` and `bias` (size,).
 
-    Sums over an axis and copies along an axis are products with ones, so that their gradients are
-    products too. The gradient of `LayerNorm` is four times as slow on a CPU.
+    Sums and copies along an axis are computed as matrix products with ones, so that their gradients
+    are matrix products too. On a CPU, the gradient of `LayerNorm` is four times as slow as these
+    products.
     """
     copy = F.ones_like(F.reshape(weight, (-1, 1)))
     mean = F.reshape(copy, (1, -1)) / size

@@ -1,9 +1,10 @@
 """ROIAlign over the levels of a pyramid, and non-maximum suppression, in MXNet.
 
-ROIAlign follows He et al. 2017 and their reference: no half-pixel shift, two samples in each
-direction of a bin, regions at least one cell wide. On a CPU, a bin is a row of a sparse matrix with
-16 weights of cells, and the matrix is multiplied by all cells. `contrib.ROIAlign` including its
-backward pass is 7 times as slow, because the backward pass processes a map's planes sequentially.
+ROIAlign follows He et al. 2017 and the reference implementation of the paper: no half-pixel shift,
+two samples in each direction of a bin, regions at least one cell wide. On a CPU, each bin is a row
+of a sparse matrix with the weights of 16 cells, and the matrix is multiplied by all cells.
+`contrib.ROIAlign` with its backward pass is 7 times as slow as the sparse matrix, because its
+backward pass processes the planes of a map sequentially.
 
 Shapes: B images, R regions per image, N = B·R, C channels, K cells of all levels of an image, row
 by row, starting with the finest level.
@@ -20,22 +21,23 @@ import numpy as np
 from workloads.common.arrays import Float32s, Int32s, Int64s
 
 MapShapes = Sequence[tuple[int, int]]
-"""Shape (rows, columns) of the map of each level."""
+"""Shape (rows, columns) of the feature map of each level."""
 
 SAMPLES = 2
-"""Samples in each direction of a bin."""
+"""Number of samples in each direction of a bin."""
 CORNERS = 2 * SAMPLES
-"""Number of cells per axis that a bin reads. The same cell may be read twice."""
+"""Number of cells per axis that a bin reads. A bin may read the same cell twice."""
 MAX_VALUES = 2**31 - 1
-"""Maximum number of values of a matrix, including zeros. MXNet's packages count with 32 bits."""
+"""Maximum number of values in a matrix, including zeros. MXNet's packages use 32-bit sizes."""
 
 
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float, context: mx.Context) -> Int64s:
-    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression, best first.
+    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression.
 
-    A box is dropped if a better remaining box overlaps it by more than `most_iou`. For equal
-    scores, the first box is better. The operator sorts by the boxes' ranks, so the result does not
-    depend on its handling of ties and signs of scores.
+    The best box is first. A box is dropped if a kept box with a higher score overlaps it by more
+    than `most_iou`. For equal scores, the first box is kept. MXNet's operator receives the ranks of
+    the boxes instead of their scores, so the result does not depend on how it sorts equal or
+    negative scores.
     """
     order = np.argsort(-scores, kind="stable")
     rows = np.empty((len(boxes), 6), np.float32)
@@ -53,18 +55,18 @@ def suppress(boxes: Float32s, scores: Float32s, most_iou: float, context: mx.Con
 
 
 class Pool(Protocol):
-    """Pools regions of cells, and computes the gradient of the cells."""
+    """Pooling of regions of cells, with its gradient."""
 
     def __call__(self, cells: mx.nd.NDArray) -> mx.nd.NDArray:
         """Return the pooled regions (N, side², C) of cells (B, K, C).
 
-        Autograd does not record the operation.
+        Autograd does not record this operation.
         """
 
     def back(self, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
         """Return the gradient of the cells (B, K, C).
 
-        It follows from the gradient of the last pooled regions.
+        `gradient` is the gradient of the regions that the last call pooled.
         """
 
 
@@ -78,7 +80,7 @@ def pool(
 ) -> Pool:
     """Return the `Pool` of regions (B, R, 4) in pixels, with `side`² bins per region.
 
-    `level` (B, R) is the level of each region.
+    `level` (B, R) is the pyramid level of each region.
     """
     kind = BySamples if context.device_type == "cpu" else ByOperator
     return kind(shapes, strides, boxes, level, side, context)
@@ -87,7 +89,7 @@ def pool(
 class BySamples:
     """Pooling by products of sparse matrices (bins, B·K) and cells (B·K, C).
 
-    The number of matrices is the minimum for their maximum size.
+    The maximum size of a matrix determines the number of matrices.
     """
 
     def __init__(
@@ -124,7 +126,8 @@ class BySamples:
         flat, total, first = gradient.reshape((-1, self.shape[2])), None, 0
         for matrix in self.matrices:
             last = first + matrix.shape[0]
-            # The transposed product with a dense result is 30 times as slow on large maps.
+            # On large maps, a transposed product with a dense result is 30 times as slow as this
+            # product with a sparse result.
             part = mx.nd.sparse.dot(matrix, flat[first:last], transpose_a=True).tostype("default")
             total, first = part if total is None else total + part, last
         assert total is not None, "no regions"
@@ -134,9 +137,10 @@ class BySamples:
 def samples(
     shapes: MapShapes, strides: Sequence[int], boxes: Float32s, level: Int32s, side: int
 ) -> tuple[Int64s, Float32s]:
-    """Return the cells of each bin, as indices over all images (B·K), and their weights.
+    """Return the cells that each bin reads, and their weights.
 
-    Both arrays are (N, side, side, 4, 4).
+    Cells are indices into the cells of all images (B·K). Both arrays have the shape (N, side, side,
+    4, 4).
     """
     flat, chosen = boxes.reshape(-1, 4), level.reshape(-1)
     sizes = np.array(shapes, np.int64)
@@ -156,11 +160,11 @@ def samples(
 def _lines(low: Float32s, high: Float32s, cells: Int64s, side: int) -> tuple[Int64s, Float32s]:
     """Return the cells that the bins of regions read along an axis, and their weights.
 
-    Both have the shape (N, side, 4).
+    Both arrays have the shape (N, side, 4).
 
-    The regions extend from `low` to `high` (N,) on an axis of `cells` (N,) cells. A sample that
-    lies more than a cell outside the map has weight 0. Samples outside by less than a cell are
-    moved to the edge.
+    The regions extend from `low` to `high` (N,) on an axis of `cells` (N,) cells. A sample that is
+    more than one cell outside of the map has weight 0. A sample that is less than one cell outside
+    of the map is moved to the map's edge.
     """
     size = np.maximum(high - low, np.float32(1)) / np.float32(side)
     inner = (np.arange(SAMPLES, dtype=np.float32) + np.float32(0.5)) / np.float32(SAMPLES)

@@ -1,17 +1,17 @@
-"""KVStore servers of several MXNet processes: asynchronous SGD, and the sums of synchronous SGD.
+"""KVStore servers for several MXNet processes, for asynchronous and synchronous SGD.
 
-Under `update=async`, the store has the type `dist_async`, and its server applies the gradients that
-each worker pushes. Key 0 is the flat vector of all trained parameters. The server updates it with
-the suite's optimizers. MXNet pickles the optimizer, which contains settings and a layout, to send
-it between the processes of a run.
+With `update=async`, the store has the type `dist_async`, and its server applies the gradients that
+each worker pushes. Key 0 is the flat vector of all trained parameters. The server updates this
+vector with the suite's optimizers. MXNet sends the optimizer between the processes of a run as a
+pickle, which contains settings and a layout.
 
-MXNet has no alternative communication between processes. Therefore, the keys after key 0, one per
-worker, transport gathered and broadcast arrays as fixed-size pieces of bytes, which the server
-copies.
+MXNet has no other communication between processes. Therefore, gathered and broadcast arrays are
+also sent through the store. Each worker has a key after key 0. A worker pushes fixed-size pieces of
+bytes to its key, and the server copies them.
 
-Under `update=sync`, the store has the type `dist_sync`. Its servers, one per machine, return the
-sum of the pushes of all workers. Gathered and broadcast arrays are also sent as sums: each worker
-has a row, to which the remaining workers add zeros.
+With `update=sync`, the store has the type `dist_sync`. Its servers, one per host, return the sum of
+the pushes of all workers. Gathered and broadcast arrays are also sent as sums: each worker has a
+row, to which all other workers add zeros.
 """
 
 from __future__ import annotations
@@ -31,45 +31,45 @@ from workloads.frameworks.mxnet.optimizers import build_optimizer
 ROLE_VARIABLE = "SUITE_STORE_ROLE"
 """Environment variable with the role of a server process: `scheduler` or `server`."""
 WEIGHTS = 0
-"""Key of the weights. Worker r writes key 1 + r."""
+"""Key of the weights. Worker r writes to key 1 + r."""
 ROWS = 1 << 20
-"""Key of arrays that are gathered as sums."""
+"""Key through which arrays are gathered as sums."""
 PIECE = 1 << 16
-"""float32 values per piece: 256 KiB. The first value is the number of bytes in this piece and all
-later pieces.
+"""Number of float32 values per piece: 256 KiB. The first value is the number of bytes in this piece
+and all later pieces.
 """
 
 
 def serve() -> None:
-    """Run the scheduler or the server of a store, until its workers have disconnected."""
+    """Run the scheduler or the server of a store until its workers have disconnected."""
     os.environ["DMLC_ROLE"] = os.environ[ROLE_VARIABLE]
     mx.kvstore.KVStoreServer(mx.kv.create("dist")).run()
 
 
 class ServerUpdate(mx.optimizer.Optimizer):
-    """Optimizer that the server applies to a push."""
+    """Optimizer that the server runs for each push."""
 
     def __init__(self, settings: OptimizerSettings, layout: FlatLayout) -> None:
         super().__init__()
         self.settings, self.layout = settings, layout
         self.inner: Any = None
-        """Optimizer of the suite. None before the first weights arrive."""
+        """Optimizer of the suite, or None before the first weights arrive."""
 
     def create_state(self, index: int, weight: mx.nd.NDArray) -> None:
-        """Do nothing, because `inner` stores the state."""
+        """Do nothing, because `inner` stores the optimizer state."""
 
     def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: None) -> None:
         """Apply a push. An error terminates the process.
 
-        For the key of the weights, gradients with metadata update the weights with metadata. For
-        any different key, the push is copied.
+        A push to the key of the weights contains gradients and metadata, and updates the weights
+        and their metadata. A push to any other key is copied.
         """
         try:
             if index == WEIGHTS:
                 self._apply(weight, grad)
             else:
                 grad.copyto(weight)
-        # MXNet's callback would ignore the error and continue without the update.
+        # MXNet's callback would ignore the error, and training would continue without the update.
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -90,22 +90,22 @@ class ServerUpdate(mx.optimizer.Optimizer):
 
 
 class Meeting:
-    """Collective operations of a store's workers. Subclasses define `_turn`."""
+    """Collective operations of the workers of a store. Subclasses define `_turn`."""
 
     def __init__(self, kind: str, worker: int, workers: int) -> None:
         self._worker, self._workers = worker, workers
         self._store = mx.kv.create(kind)
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Return the arrays of every worker on worker 0, and None on the remaining workers.
+        """Return the arrays of every worker on worker 0, and None on all other workers.
 
-        Collective.
+        This call is collective.
         """
         gathered = self.all_gather(arrays)
         return gathered if self._worker == 0 else None
 
     def all_gather(self, arrays: Arrays) -> list[Arrays]:
-        """Return the arrays of every worker on all workers. Collective."""
+        """Return the arrays of every worker on all workers. This call is collective."""
         stream = io.BytesIO()
         named: dict[str, Any] = dict(arrays)
         np.savez(stream, **named)
@@ -119,9 +119,9 @@ class Meeting:
         return float(np.frombuffer(first, np.float64)[0])
 
     def _exchanged(self, text: bytes) -> list[bytes]:
-        """Return the bytes of every worker on all workers. Collective.
+        """Return the bytes of every worker on all workers.
 
-        The bytes are sent in pieces, until the longest message is complete.
+        The bytes are sent in pieces until the longest message is complete. This call is collective.
         """
         messages = [b""] * self._workers
         capacity, first, longest = 4 * (PIECE - 1), 0, 1
@@ -138,17 +138,23 @@ class Meeting:
         return messages
 
     def _turn(self, piece: Array) -> list[Array]:
-        """Exchange a piece, float32 (PIECE,), for the pieces of all workers. Collective."""
+        """Send a piece, float32 (PIECE,), and return the pieces of all workers.
+
+        This call is collective.
+        """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Disconnect from the store. The last worker stops the servers. Collective."""
+        """Disconnect from the store. This call is collective.
+
+        The last worker to disconnect stops the servers.
+        """
         mx.nd.waitall()
         self._store = None
 
 
 class SyncStore(Meeting):
-    """Store that sums over processes: the CPU devices of a machine, or several machines."""
+    """Store that sums over processes: the CPU devices of a host, or several hosts."""
 
     def __init__(self, worker: int, workers: int) -> None:
         super().__init__("dist_sync", worker, workers)
@@ -156,7 +162,7 @@ class SyncStore(Meeting):
 
     @property
     def sums(self) -> mx.kv.KVStore:
-        """Return the store that sums the pushes of the contexts of all processes.
+        """Return the store that sums the pushes of all contexts of all processes.
 
         Callers use keys below ROWS.
         """
@@ -165,8 +171,8 @@ class SyncStore(Meeting):
     def _turn(self, piece: Array) -> list[Array]:
         """Exchange pieces as sums, with two bytes per float32 value.
 
-        Small integers are exact in a sum with zeros. Arbitrary bytes that are interpreted as
-        float32 would not be.
+        Two bytes are a small integer, which remains exact in a float32 sum with zeros. Four
+        arbitrary bytes interpreted as float32 would not remain exact.
         """
         rows = np.zeros((self._workers, 2 * PIECE), np.float32)
         rows[self._worker] = piece.view(np.uint16)
@@ -177,9 +183,9 @@ class SyncStore(Meeting):
 
 
 class Store(Meeting):
-    """Connection of a worker to the server and to all workers.
+    """Connection of a worker to the server and to all other workers.
 
-    It implements `workloads.api.ParameterServerTransport`.
+    The class implements `workloads.api.ParameterServerTransport`.
     """
 
     def __init__(
@@ -215,15 +221,15 @@ class Store(Meeting):
         )
 
     def _turn(self, piece: Array) -> list[Array]:
-        """Write this worker's key and read the keys of all workers. Collective."""
+        """Write this worker's key and read the keys of all workers. This call is collective."""
         local, pieces = mx.nd.zeros((PIECE,)), [mx.nd.zeros((PIECE,)) for _ in range(self._workers)]
         self._store.push(1 + self._worker, mx.nd.from_numpy(piece))
         self._store.pull(1 + self._worker, out=local)
-        local.wait_to_read()  # confirms that the push has arrived
+        local.wait_to_read()  # waits until the push has arrived
         self._store._barrier()
         for rank, received in enumerate(pieces):
             self._store.pull(1 + rank, out=received)
         pulled = [received.asnumpy() for received in pieces]
-        # No worker writes its next piece before all workers have read this piece.
+        # All workers must have read this piece before any worker writes its next piece.
         self._store._barrier()
         return pulled

@@ -1,8 +1,8 @@
-"""Base of every MXNet trainer: contexts, a bounded queue of steps, reading of results, and errors.
+"""Base of every MXNet trainer: contexts, step queue, results, and errors.
 
-A process drives the replica of a CPU device, or the replicas of all GPUs of a host, with a context
-per replica. MXNet's engine is asynchronous. Calls only enqueue work, each context's worker thread
-computes it in order, and errors are raised when a result is read.
+A process runs the replica of one CPU device, or the replicas of all GPUs of a host, with one
+context per replica. MXNet's engine is asynchronous. Calls only enqueue work, and the worker thread
+of each context executes it in order. Errors are raised when a result is read.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from workloads.frameworks.mxnet.server import Meeting, SyncStore
 T = TypeVar("T")
 
 QUEUED_STEPS = 2
-"""Maximum number of steps in the engine's queue, which bounds the memory of queued batches. The
-loss of the preceding step is read.
+"""Maximum number of steps in the engine's queue. The limit bounds the memory of queued batches.
+When a step is enqueued, the loss of an earlier step is read.
 """
 _OUT_OF_MEMORY = (
     "failed to allocate",
@@ -44,29 +44,29 @@ _OUT_OF_MEMORY = (
 def one_thread_here() -> None:
     """Disable OpenMP for copies by the calling thread, which only enqueues work.
 
-    The worker threads of the contexts keep their OpenMP threads. Otherwise, the calling thread
-    would create additional OpenMP threads. libgomp would then count more threads than cores, and
-    all threads would sleep at barriers instead of spinning. In this state, Mask R-CNN's demo on two
-    cores trained 35 images/s instead of 117 (AMD EPYC, same losses).
+    The worker threads of the contexts keep their OpenMP threads. If the calling thread also created
+    OpenMP threads, libgomp would count more threads than cores. All threads would then sleep at
+    barriers instead of spinning. With sleeping threads, the Mask R-CNN demo on two cores trained 35
+    images/s instead of 117 (AMD EPYC, same losses).
     """
     mx.base.check_call(mx.base._LIB.MXSetNumOMPThreads(1))
 
 
 class MXNetTrainer(Trainer):
-    """Base class of the MXNet trainers: a process with its devices.
+    """Base class of the MXNet trainers. The trainer uses all devices of its process.
 
     Subclasses define `step`, `run_loss` and `run_outputs`.
     """
 
     store: Meeting | None = None
-    """Connection to the remaining processes of a run with several processes. None before it is
-    open.
+    """Connection to the other processes of the run. None if there is only one process, or before
+    the connection is open.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        # CPU contexts are numbered too, because each number has a worker thread (with
-        # OMP_NUM_THREADS threads below it).
+        # CPU contexts have different numbers, because each number has a separate worker thread with
+        # OMP_NUM_THREADS OpenMP threads.
         self.contexts = [
             mx.gpu(int(name.partition(":")[2] or 0)) if name.startswith("cuda") else mx.cpu(number)
             for number, name in enumerate(worker.devices)
@@ -78,21 +78,22 @@ class MXNetTrainer(Trainer):
     # -------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
-        """Enqueue an optimizer step and return each replica's part of the loss, (1,).
+        """Enqueue an optimizer step and return each replica's share of the loss, (1,).
 
-        The part is the sum of its terms / global_weight_sum.
+        The share is the sum of the replica's loss terms / global_weight_sum.
         """
         raise NotImplementedError
 
     def run_loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Return each replica's part of the loss without an update."""
+        """Return each replica's share of the loss without an update."""
         raise NotImplementedError
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         """Enqueue an evaluation batch on a local replica.
 
         Returns:
-            The parts of each output, which are to be joined along the first axis.
+            The output arrays of each micro-batch by name. The caller joins them along the first
+            axis.
         """
         raise NotImplementedError
 
@@ -102,9 +103,9 @@ class MXNetTrainer(Trainer):
     def to_device(self, array: Array, context: mx.Context) -> mx.nd.NDArray:
         """Copy an array to a device without synchronization.
 
-        The array must not be modified afterwards.
+        The caller must not modify the array afterwards.
 
-        `mx.nd.array` would wait for the current work of the first context.
+        `mx.nd.array` would wait for the queued work of the first context.
         """
         return mx.nd.from_numpy(np.ascontiguousarray(array)).as_in_context(context)
 
@@ -121,9 +122,9 @@ class MXNetTrainer(Trainer):
         return self.run(self.run_loss(batches) for batches in steps)
 
     def run(self, steps: Iterator[list[mx.nd.NDArray]]) -> TrainStats:
-        """Enqueue the steps and read each loss QUEUED_STEPS later.
+        """Enqueue the steps and read each loss QUEUED_STEPS steps later.
 
-        Later steps keep the devices busy meanwhile.
+        The devices execute later steps while a loss is read.
         """
         queued: deque[list[mx.nd.NDArray]] = deque()
         total, count = 0.0, 0
@@ -140,9 +141,9 @@ class MXNetTrainer(Trainer):
         )
 
     def of_all(self, arrays: Arrays) -> Arrays:
-        """Gather each array with a row per process (collective).
+        """Gather arrays with one row per process under `update=sync`, else with a single row.
 
-        Except under `update=sync`, it has a single row.
+        This call is collective.
         """
         if not isinstance(self.store, SyncStore):
             return {name: array[None] for name, array in arrays.items()}
@@ -152,7 +153,8 @@ class MXNetTrainer(Trainer):
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Yield each batch with its outputs.
 
-        All contexts compute the next batches while the current batches are read.
+        All contexts compute the next batches while the caller reads the outputs of the current
+        batches.
         """
         running: list[tuple[Batch, dict[str, list[mx.nd.NDArray]]]] = []
         with memory_errors():
@@ -173,9 +175,9 @@ class MXNetTrainer(Trainer):
         return value if self.store is None else self.store.broadcast(value)
 
     def memory_peak_bytes(self) -> int:
-        """Return the memory in use on the first GPU, or the peak resident set on CPUs.
+        """Return the memory in use on the first GPU, or the peak resident set size on CPUs.
 
-        MXNet's pool never releases memory, so the memory in use is the peak.
+        MXNet's memory pool never releases memory, so the memory in use is the peak.
         """
         if self.contexts[0].device_type == "gpu":
             free, total = mx.context.gpu_memory_info(self.contexts[0].device_id)
@@ -190,9 +192,10 @@ class MXNetTrainer(Trainer):
 
 
 def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:
-    """Run generators in turn and return their results.
+    """Run generators alternately and return their results.
 
-    Each generator yields before it waits for its context, so that all contexts have work by then.
+    Each generator yields before it waits for its context, so that every context has queued work
+    before the first wait.
     """
     results: dict[int, T] = {}
     while len(results) < len(works):
@@ -208,9 +211,10 @@ def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:
 
 @contextlib.contextmanager
 def memory_errors() -> Iterator[None]:
-    """Raise MXNet's memory errors as MemoryError.
+    """Convert MXNet's out-of-memory errors to MemoryError.
 
-    MXNet raises them as MXNetError with a native stack trace, or C++ raises them directly.
+    MXNet raises out-of-memory errors as MXNetError with a native stack trace, or as errors directly
+    from C++.
     """
     try:
         yield
@@ -227,7 +231,7 @@ def memory_errors() -> Iterator[None]:
 
 
 def _read(parts: list[mx.nd.NDArray], steps: int) -> float:
-    """Return the loss of a step, which waits for its parts."""
+    """Return the loss of a step, after waiting for all replicas."""
     value = sum(float(part.asscalar()) for part in parts)
     check_finite(value, steps)
     return value

@@ -1,6 +1,4 @@
-"""PyTorch: the process group and the generic trainer.
-
-It also has the optimizers and layers that several workloads share.
+"""PyTorch: the process group, the generic trainer, and shared optimizers and layers.
 
 PyTorch trainer files import this package.
 """

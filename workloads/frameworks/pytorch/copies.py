@@ -17,9 +17,9 @@ from workloads.api import Array, Batch
 def pinned(batches: Iterable[list[Batch]], device: torch.device) -> Iterator[list[Batch]]:
     """Yield the batches with their arrays in pinned memory.
 
-    PyTorch keeps the pinned memory until all copies from it are complete.
+    PyTorch reuses pinned memory only after all copies from it are complete.
     """
-    # Otherwise, this thread would create a context on the first GPU.
+    # Without this call, the thread would create a CUDA context on the first GPU.
     torch.cuda.set_device(device)
     for step_batches in batches:
         yield [
@@ -35,8 +35,8 @@ def upload(array: Array, device: torch.device) -> Tensor:
 
     On CUDA, the copy goes through pinned memory without synchronization.
 
-    The arrays of `pinned` are in pinned memory already. PyTorch reuses a pinned block only after
-    the copy from it is complete, so the caller may overwrite the array immediately.
+    Arrays from `pinned` are already in pinned memory. PyTorch reuses a pinned block only after the
+    copy from it is complete, so the caller may overwrite the array immediately.
     """
     if device.type == "cuda":
         return _pinned(array).to(device, non_blocking=True)
@@ -48,7 +48,7 @@ def _pinned(array: Array) -> Tensor:
 
 
 def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
-    """Copy the tensors to the host, with a single synchronization for all of them."""
+    """Copy all tensors to the host with a single synchronization."""
     copies = [tensor.to("cpu", non_blocking=True) for tensor in tensors]
     if any(tensor.is_cuda for tensor in tensors):
         torch.cuda.current_stream().synchronize()

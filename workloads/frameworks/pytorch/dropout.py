@@ -1,6 +1,6 @@
 """Hashed dropout in PyTorch.
 
-NumPy computes the masks on the host. On a GPU, the same hash runs on the device, and most masks are
+On CPUs, NumPy computes the masks. On a GPU, the same hash runs on the device, and most masks are
 never stored in memory.
 """
 
@@ -18,15 +18,15 @@ from workloads.frameworks.pytorch.kernels.plain import hashed
 
 
 def multipliers(keys: Tensor, label: str, positions: int, width: int, rate: float) -> Tensor:
-    """Compute `workloads.common.dropout.multipliers` on the device of the keys."""
+    """Compute `workloads.common.dropout.multipliers` on the device of `keys`."""
     places = torch.arange(positions, device=keys.device)[:, None]
     return multipliers_at(keys[None, :], places, label, width, rate)
 
 
 def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
-    """Compute `workloads.common.dropout.multipliers_at` of int64.
+    """Compute `workloads.common.dropout.multipliers_at` for int64 keys.
 
-    The computation is on the device of the keys and positions.
+    The computation runs on the device of the keys and positions.
     """
     if keys.device.type == "cpu":
         return torch.from_numpy(
@@ -37,17 +37,17 @@ def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate
 
 @dataclass(frozen=True)
 class Places:
-    """Keys and positions of rows, from which dropout masks are drawn."""
+    """Keys and positions of rows, which determine the dropout masks."""
 
     keys: Tensor
-    """Key of each row, (R,) int64. `positions` has the same shape and type."""
+    """Key of each row, (R,) int64. `positions` has the same shape and data type."""
     positions: Tensor
     rate: float
 
     def dropped(self, y: Tensor, label: str, added: Tensor | None = None) -> Tensor:
-        """Apply dropout to rows y (R, width) and keep their type.
+        """Apply dropout to rows y (R, width) without changing their data type.
 
-        With `added` (R, width), return the sum of both, at least in fp32.
+        If `added` (R, width) is given, return the sum of both tensors, at least in fp32.
         """
         if self.keys.is_cuda and kernels.usable():
             return self.by_kernel(y, label, added)
@@ -57,17 +57,17 @@ class Places:
     def by_kernel(
         self, y: Tensor, label: str, added: Tensor | None = None, first: int = 0
     ) -> Tensor:  # fmt: skip
-        """Compute `dropped` on a GPU with one kernel call per pass.
+        """Compute `dropped` on a GPU.
 
-        The passes are forward and backward.
+        The forward pass and the backward pass each launch one kernel.
 
-        The mask begins at value `first` of the drawn mask.
+        The mask begins at value `first` of the computed mask.
         """
         return _Dropped.apply(y, added, self.keys, self.positions, label, first, self.rate)
 
 
 class _Dropped(torch.autograd.Function):
-    """Autograd function of `Places.by_kernel`. The backward pass draws the mask again."""
+    """Autograd function of `Places.by_kernel`. The backward pass computes the mask again."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,7 @@
-"""Cross-entropy with smoothed labels in PyTorch, without an array of soft targets."""
+"""Cross-entropy with smoothed labels in PyTorch.
+
+The implementation allocates no array of soft targets.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from workloads.frameworks.pytorch import kernels
 class _SmoothedEntropy(torch.autograd.Function):
     """Autograd function of `smoothed_entropy`.
 
-    It allocates one array of R · V values in addition to the logits.
+    The function allocates only one array of R · V values in addition to the logits.
 
     Without the kernel, the gradient overwrites the log-probabilities. With the kernel, the gradient
     is the only array.
@@ -59,9 +62,9 @@ class _SmoothedEntropy(torch.autograd.Function):
 def smoothed_entropy(
     logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int
 ) -> Tensor:
-    """Return the smoothed cross-entropy of logits (R, V) and labels (R,), summed over the rows.
+    """Return the smoothed cross-entropy of logits (R, V) and labels (R,), summed over R.
 
     The value is Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in
-    fp32. The two weights add up to 1. Rows labeled `padding` contribute 0.
+    fp32. The weights `on_label` and `on_mean` add up to 1. Rows labeled `padding` contribute 0.
     """
     return _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)

@@ -1,4 +1,4 @@
-"""A training step as a CUDA graph, whose kernels are captured once and then launched together."""
+"""Training step as a CUDA graph: its kernels are captured once and launched together."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from workloads.api import Batch
 from workloads.frameworks.pytorch.copies import upload
 
 Rate: TypeAlias = float | Tensor
-"""A learning rate. A tensor without axes is on the device, where a graph can read it."""
+"""A learning rate. A tensor without axes is on the device, so that a CUDA graph can read it."""
 
 
 class StepGraph:
-    """CUDA graph of the step of a single shape.
+    """CUDA graph of the training step for a single batch shape.
 
-    Each replay first copies the new values into the arrays of its kernels.
+    Each replay first copies the new values into the input arrays of the graph.
     """
 
     def __init__(
@@ -27,18 +27,19 @@ class StepGraph:
     ) -> None:
         """Capture the step of `batch` without running it.
 
-        A step of the same shape must have run before, because first uses allocate memory and
-        synchronize.
+        A step of the same shape must have run before the capture, because the first step allocates
+        memory and synchronizes.
         """
         self.arrays = {name: upload(array, device) for name, array in batch.arrays.items()}
         self.rate, self.graph = torch.zeros((), device=device), torch.cuda.CUDAGraph()
         on_device: Any = self.arrays
-        # NCCL's watchdog queries events in its thread.
+        # NCCL's watchdog queries CUDA events in its thread, which would invalidate a capture in
+        # global mode.
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.loss = step(replace(batch, arrays=on_device), self.rate)
 
     def __call__(self, batch: Batch, rate: float) -> Tensor:
-        """Run the step and return its loss. The next step overwrites this tensor."""
+        """Run the step and return its loss. The next step overwrites the loss tensor."""
         for name, array in batch.arrays.items():
             self.arrays[name].copy_(torch.from_numpy(array).pin_memory(), non_blocking=True)
         self.rate.fill_(rate)

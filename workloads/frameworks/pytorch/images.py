@@ -1,6 +1,6 @@
 """Base of the PyTorch trainers of image models.
 
-It adds channels-last layout and running statistics to ModelTrainer.
+The trainer adds channels-last layout and running statistics to ModelTrainer.
 
 Batches contain `image`, uint8 (B, H, W, 3), and the arrays of the model's loss.
 """
@@ -19,7 +19,10 @@ from workloads.frameworks.pytorch.norms import BatchNorm
 
 
 class ImageTrainer(ModelTrainer):
-    """Trainer of an image model with batch norm. Running statistics have canonical names."""
+    """Trainer of an image model with batch norm.
+
+    Running statistics have the same names in all frameworks.
+    """
 
     inputs: tuple[str, ...] = ("image", "label")
     evaluation_inputs: tuple[str, ...] = ("image",)
@@ -35,15 +38,18 @@ class ImageTrainer(ModelTrainer):
         return {**self.parameters, **self.statistics()}
 
     def statistics(self) -> dict[str, Tensor]:
-        """Return the running means and variances by name. Their initial values are 0 and 1."""
+        """Return the running means and variances by name.
+
+        The initial means are 0, and the initial variances are 1.
+        """
         return {name: value for name, value in self.model.named_buffers() if "running" in name}
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return a classifier's `logits` (B, K)."""
+        """Return the `logits` (B, K) of a classifier."""
         return {"logits": model(batch["image"]).float()}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run an optimizer step per item, then average the statistics of the replicas.
+        """Run one optimizer step per item, then average the replicas' running statistics.
 
         The average does not influence training.
         """

@@ -1,6 +1,6 @@
-"""Networks of `workloads.common.networks.layer_lists` in PyTorch, in channels-last layout.
+"""Networks of `workloads.common.networks.layer_lists` in PyTorch, channels-last.
 
-Shapes: B images, S pixels per side, C channels, h × w cells of a map, K classes.
+Shapes: B images, S pixels per side, C channels, h × w cells of a feature map, K classes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from workloads.frameworks.pytorch.norms import BatchNorm, activated
 from workloads.frameworks.pytorch.residual import Norm, Residual, convolution
 
 Step = Callable[[Tensor, dict[str, Tensor]], Tensor]
-"""Function of a layer: from a map (B, C, h, w) or features (B, C), and dropout masks by label, to
-the layer's output.
+"""Function of a layer. Its arguments are a feature map (B, C, h, w) or a feature vector (B, C), and
+the dropout masks by label.
 """
 
 
@@ -34,14 +34,17 @@ class Normalised(nn.Module):
         self.register_buffer("shift", shift.view(1, 3, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return (pixel / 255 - mean) / deviation."""
+        """Return the normalized images, (pixel / 255 - mean) / deviation."""
         return torch.addcmul(
             self.shift, images.permute(0, 3, 1, 2).to(self.scale.dtype), self.scale
         )
 
 
 class LayerNetwork(nn.Module):
-    """Network of a list of layers, whose parameters and statistics have the names of the list."""
+    """Network that consists of a layer list.
+
+    Parameters and running statistics have the names of the layer list.
+    """
 
     def __init__(self, network: layer_lists.Network) -> None:
         super().__init__()
@@ -50,14 +53,14 @@ class LayerNetwork(nn.Module):
         self.steps = self.sequence(network.layers)
 
     def forward(self, images: Tensor, masks: dict[str, Tensor] | None = None) -> Tensor:
-        """Return fp32 logits (B, K) of uint8 images (B, S, S, 3).
+        """Return fp32 logits (B, K) for uint8 images (B, S, S, 3).
 
         Without masks, dropout is disabled.
         """
         return run(self.steps, self.normalised(images), masks or {}).float()
 
     def sequence(self, layers: Sequence[Layer]) -> list[Step]:
-        """Return the functions of the layers, and register their modules as submodules."""
+        """Return the functions of the layers, and register the layers' modules as submodules."""
         return [self.step(layer) for layer in layers]
 
     def step(self, layer: Layer) -> Step:
@@ -89,9 +92,9 @@ class LayerNetwork(nn.Module):
                 return lambda x, masks: F.avg_pool2d(x, kernel, stride, padding, ceil_mode=ceil)
 
     def convolution(self, layer: layer_lists.Convolution) -> Step:
-        """Return the function of a convolution with its batch norm and ReLU.
+        """Return the function of a convolution with ReLU.
 
-        The batch norm is optional.
+        The function includes a batch norm if the layer has one.
         """
         first = self.place(layer.name, convolution(layer))
         if layer.norm is None:
@@ -100,7 +103,7 @@ class LayerNetwork(nn.Module):
         return lambda x, masks: activated(norm, first(x))
 
     def place(self, name: str, module: nn.Module) -> nn.Module:
-        """Register a module as the submodule of this dotted name."""
+        """Register a module as the submodule with this dotted name."""
         owner: nn.Module = self
         *folders, last = name.split(".")
         for folder in folders:
@@ -112,7 +115,7 @@ class LayerNetwork(nn.Module):
 
 
 def run(steps: Sequence[Step], x: Tensor, masks: dict[str, Tensor]) -> Tensor:
-    """Apply the steps in sequence."""
+    """Apply the functions of the layers in sequence."""
     for step in steps:
         x = step(x, masks)
     return x

@@ -1,11 +1,11 @@
-"""Linear layer, with or without ReLU, through MKL or oneDNN.
+"""Linear layer through MKL or oneDNN, with or without ReLU.
 
-The library is the faster one on this CPU.
+The faster library on this CPU should be selected.
 
-PyTorch multiplies fp32 matrices with MKL, which does not use AVX-512 on AMD processors. There it is
-2 to 4 times slower than oneDNN, which PyTorch also includes (for convolutions and bf16). On Intel
-processors, MKL may be faster. Both libraries compute the same sums in different orders and agree to
-about 1e-7.
+PyTorch multiplies fp32 matrices with MKL, which does not use AVX-512 on AMD processors. On these
+processors, MKL is 2 to 4 times slower than oneDNN, which PyTorch also includes (for convolutions
+and bf16). On Intel processors, MKL may be faster than oneDNN. Both libraries compute the same sums
+in different orders, so their results agree to about 1e-7.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from torch import Tensor
 
 
 def _find() -> Any:
-    """Return oneDNN's fused linear operator (which torch.compile emits).
+    """Return oneDNN's fused linear operator, which torch.compile also uses.
 
-    Returns None if this build lacks it.
+    Returns None if this PyTorch build lacks the operator.
     """
     try:
         return torch.ops.mkldnn._linear_pointwise.default
@@ -33,15 +33,15 @@ _library = "onednn" if _FUSED is not None else "mkl"
 
 
 def use_library(library: str) -> None:
-    """Use `mkl` or `onednn` in this process.
+    """Select `mkl` or `onednn` for linear layers in this process.
 
-    The empty string selects oneDNN if this build includes it.
+    The empty string selects oneDNN if this PyTorch build includes it.
 
     Raises:
-        ValueError: This build lacks the library.
+        ValueError: This PyTorch build lacks the library.
     """
-    # The library is a global, because layers are deep inside models, and a process has a single
-    # trainer.
+    # The library is a global variable, because layers are deep inside models, and a process has a
+    # single trainer.
     global _library
     if library == "onednn" and _FUSED is None:
         raise ValueError(
@@ -53,9 +53,9 @@ def use_library(library: str) -> None:
 
 
 class _Linear(torch.autograd.Function):
-    """Product of x (B, inputs), weight (outputs, inputs), and bias (outputs,) or None.
+    """Autograd function: product of x (B, inputs) and weight (outputs, inputs), plus bias.
 
-    The result is (B, outputs).
+    The bias is (outputs,) or None. The result is (B, outputs).
     """
 
     @staticmethod
@@ -83,9 +83,9 @@ class _Linear(torch.autograd.Function):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool = False) -> Tensor:
-    """Return x (…, inputs) · weightᵀ plus the bias, if any, then ReLU if `relu`.
+    """Return x (…, inputs) · weightᵀ plus the bias, if any.
 
-    `weight` is (outputs, inputs).
+    If `relu` is set, ReLU is applied to the result. `weight` is (outputs, inputs).
     """
     if (
         _library == "mkl"

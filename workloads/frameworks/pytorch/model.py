@@ -1,8 +1,8 @@
-"""The generic PyTorch trainer.
+"""Generic PyTorch trainer.
 
-It has setup without a trace, a step in pieces, modes, evaluation, and state.
+The trainer implements setup, steps with micro-batches, all modes, evaluation, and checkpointing.
 
-A trainer of any model defines `build`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
+A subclass for a model defines `build`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from workloads.frameworks.pytorch.optimizers import LossScaler, Optimizer, build
 from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
 BUCKET_BYTES = 25 << 20
-"""Size of all buckets of DistributedDataParallel except the first (its default,
-`bucket_cap_mb`).
+"""Size in bytes of all DistributedDataParallel buckets except the first bucket. The size is the
+default of `bucket_cap_mb`.
 """
 
 
 class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
-    """Trainer of a model on a single device, with DistributedDataParallel for several devices.
+    """Trainer of a model on a single device.
 
-    Subclasses define `build`, `loss` and `outputs`. The workload defines the optimizer
-    (`Workload.optimizer`, `Workload.parameter_rule`).
+    With several devices, DistributedDataParallel is used. Subclasses define `build`, `loss` and
+    `outputs`. The workload defines the optimizer (`Workload.optimizer`, `Workload.parameter_rule`).
 
     Raises:
-        ValueError: A batch cannot be divided into its `accumulation_steps`.
+        ValueError: `accumulation_steps` does not divide a batch into equal micro-batches.
     """
 
     memory_format: ClassVar[torch.memory_format] = torch.preserve_format
@@ -57,22 +57,24 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         super().__init__(workload, worker)
         self.updates = workload.update_settings()
         self.stepped: set[frozenset[str]] = set()
-        """Array names of the full batches whose step has run at least once."""
+        """Sets of array names of full batches. A set is added when the first step with these arrays
+        runs.
+        """
         self.graph: StepGraph | None = None
-        """CUDA graph of the full batch's step (`Settings.graphs`)."""
+        """CUDA graph of the step of a full batch (`Settings.graphs`), or None."""
 
     # -- for subclasses
     # -------------------------------------------------------------------------------------------
 
     def build(self) -> nn.Module:
-        """Return the model, whose parameters have canonical names.
+        """Return the model. Its parameters have the same names in all frameworks.
 
-        `setup` moves it to the device.
+        `setup` moves the model to the device.
         """
         raise NotImplementedError
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
-        """Return `host_arrays` on the device."""
+        """Return the arrays of `host_arrays` on the device."""
         return {
             name: self.to_device(array) for name, array in self.host_arrays(batch, training).items()
         }
@@ -98,8 +100,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         if warmup:
             self._warm_up()
         self._load(weights)
-        # The seed of dropout masks differs between replicas, and is the same with and without a
-        # warm-up.
+        # Each replica has a different seed for dropout masks. The seed is the same with and without
+        # a warm-up.
         torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.worker.replica_ids[0])))
         self.exchange = self._exchange() if self.settings.asynchronous else None
 
@@ -125,9 +127,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return build_optimizer(self.parameters, self.workload.parameter_rule, self.updates)
 
     def distribute(self) -> DistributedDataParallel | None:
-        """Return the model with a gradient all-reduce that overlaps the backward pass.
+        """Return the model with gradient all-reduces that overlap the backward pass.
 
-        None: `backward` reduces the gradients itself.
+        A result of None means that `backward` reduces the gradients.
         """
         uses_every_parameter = self.workload.every_step_uses_every_parameter
         return DistributedDataParallel(
@@ -135,7 +137,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
             [self.device.index] if self.device.type == "cuda" else None,
             broadcast_buffers=False,
             gradient_as_bucket_view=True,
-            # `no_sync` changes the graph, which must be static.
+            # `static_graph` requires the same graph in every step, but `no_sync` changes the graph.
             static_graph=uses_every_parameter and self.updates.accumulation_steps == 1,
             find_unused_parameters=not uses_every_parameter,
         )
@@ -143,8 +145,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def _freeze(self) -> None:
         """Disable gradients of frozen parameters.
 
-        Parameters that a step may not use start with a gradient of 0, so that they have a gradient
-        like the remaining parameters.
+        Parameters that a step may not use start with a gradient of 0, so that all trained
+        parameters have a gradient.
         """
         for name, parameter in self.parameters.items():
             if self.workload.parameter_rule(name).frozen:
@@ -155,7 +157,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def _warm_up(self) -> None:
         """Run every shape once in the run's mode, so that kernels are selected and compiled.
 
-        Restore the buffers.
+        The buffers of the model are restored afterwards.
         """
         buffers = {name: value.clone() for name, value in self.model.named_buffers()}
         mode = self.settings.mode
@@ -177,7 +179,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def _load(self, weights: Iterable[tuple[str, Array]]) -> None:
         """Copy the initial values in `weights` into the model.
 
-        Also resets the optimizer and the loss scaler.
+        The optimizer and the loss scaler are also reset.
         """
         tensors, missing = self.tensors(), set(self.parameters)
         for name, value in weights:
@@ -204,9 +206,10 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return self._run(self.gradients_alone(batch) for (batch,) in steps)
 
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """Run `eager_step`.
+        """Run an optimizer step.
 
-        With `framework.graphs=on`, later steps of a full batch replay a CUDA graph.
+        With `framework.graphs=on`, the first step with a full batch runs eagerly, and later steps
+        replay a CUDA graph.
         """
         if self.settings.graphs != "on" or batch.global_samples != self.settings.global_batch_size:
             return self.eager_step(batch, learning_rate)
@@ -218,11 +221,11 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return self.graph(batch, learning_rate)
 
     def eager_step(self, batch: Batch, learning_rate: Rate) -> Tensor:
-        """Compute and sum the gradients piece by piece, and update the parameters.
+        """Compute the gradients of all micro-batches, and update the parameters.
 
         Gradients are unscaled and clipped before the update.
 
-        With `update=async`, the gradients are pushed to the server instead of the update.
+        With `update=async`, the gradients are pushed to the parameter server instead of an update.
         """
         assert self.optimizer is not None, f"mode={self.settings.mode} makes no updates"
         loss = self.backward(batch)
@@ -238,9 +241,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return loss
 
     def gradients_alone(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch after its gradients are computed and dropped.
+        """Compute and discard the gradients of a batch, and return the loss.
 
-        Gradients are summed over replicas.
+        The gradients are summed over replicas.
         """
         loss = self.backward(batch)
         self.clear_gradients()
@@ -248,16 +251,16 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     @torch.no_grad()
     def run_loss(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch without gradients."""
+        """Return the loss of a batch without computing gradients."""
         losses = [self._loss(piece) for piece in self.pieces(batch)]
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def backward(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch, and add its scaled gradients to the current gradients.
+        """Add the scaled gradients of a batch to the current gradients, and return the loss.
 
-        They are summed over replicas.
+        The gradients are summed over replicas.
 
-        Replicas synchronize only in the backward pass of the last piece.
+        Replicas synchronize only in the backward pass of the last micro-batch.
         """
         *earlier, last = self.pieces(batch)
         without_sync = (
@@ -271,7 +274,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return losses[0] if not earlier else torch.stack(losses).sum()
 
     def _loss(self, piece: Batch) -> Tensor:
-        """Return this replica's part of the loss, with its graph."""
+        """Return this replica's share of the loss, with its autograd graph."""
         return (
             self.loss(self.training_model, self.device_arrays(piece, training=True))
             / piece.global_weight_sum
@@ -279,16 +282,16 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     def _backward(self, piece: Batch) -> Tensor:
         loss = self._loss(piece)
-        # DistributedDataParallel averages gradients, but the suite sums them.
+        # DistributedDataParallel averages gradients over replicas, but the suite sums them.
         self.scaler.scaled(
             loss, 1 if self.settings.asynchronous else self.worker.world_size
         ).backward()
         return loss.detach()
 
     def pieces(self, batch: Batch) -> list[Batch]:
-        """Return the equal parts of the batch along the first axis.
+        """Return the equal micro-batches of the batch along the first axis.
 
-        They are computed in sequence.
+        A step computes micro-batches in sequence.
         """
         count = self.updates.accumulation_steps
         if count == 1:
@@ -313,18 +316,18 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return list(by_name.values())
 
     def clear_gradients(self) -> None:
-        """Drop all gradients.
+        """Discard all gradients.
 
-        The next backward pass allocates new gradients, which is cheaper than adding to zeros.
+        The next backward pass allocates new gradients, which is faster than adding to zeros.
 
         If a step may not use every parameter, the gradients are set to 0 instead.
         """
         self.model.zero_grad(set_to_none=self.workload.every_step_uses_every_parameter)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the bytes of the gradients, their number, and the number of buckets.
+        """Return the size and number of the gradients, and the number of all-reduce buckets.
 
-        Only gradients of trained parameters count.
+        Only gradients of trained parameters are included.
 
         DistributedDataParallel fills its buckets in the order in which gradients are computed,
         which is approximately the reverse order of the parameters.
@@ -349,11 +352,14 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
             self.model.train()
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return the outputs for an evaluation batch. The caller enables autocast."""
+        """Return the outputs for an evaluation batch.
+
+        The caller enables autocast.
+        """
         return self.outputs(self.model, self.device_arrays(batch, training=False))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of the model that belong to a state: the parameters."""
+        """Return the model tensors that are part of a checkpoint: the parameters."""
         return self.parameters
 
     def weights(self) -> dict[str, Array]:

@@ -1,9 +1,9 @@
 """Batch norm in PyTorch.
 
-A fused variant for GPUs includes the sum with a shortcut and ReLU.
+A fused variant for GPUs includes the sum with a shortcut, and ReLU.
 
-Shapes: B images, C channels, h × w cells. A channels-last map (B, C, h, w) is a matrix of B · h · w
-rows.
+Shapes: B images, C channels, h × w cells of a feature map. A channels-last map (B, C, h, w) is a
+matrix of B · h · w rows.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ROWS, CHANNELS = 64, 64
-"""Tile of a map in the registers of a program."""
+"""Tile of a feature map that a Triton program keeps in registers."""
 PARTS = 512
-"""Maximum number of parts of the rows. A program sums each part for CHANNELS channels."""
+"""Maximum number of chunks of rows. A Triton program sums each chunk for CHANNELS channels."""
 
 
 class BatchNorm(nn.BatchNorm2d):
-    """Batch norm without a batch counter.
+    """Batch norm that does not count batches.
 
-    With a fixed momentum the count is unused, and incrementing it costs a kernel launch per layer
-    on a GPU.
+    A batch norm with fixed momentum does not use the number of batches, and counting would cost a
+    kernel launch per layer on a GPU.
     """
 
     fused: ClassVar[bool] = False
-    """Whether `activated` runs as a fused kernel on GPUs."""
+    """Whether `activated` uses a fused kernel on GPUs."""
 
     def __init__(self, channels: int, eps: float, momentum: float) -> None:
         super().__init__(channels, eps, momentum)
@@ -36,7 +36,7 @@ class BatchNorm(nn.BatchNorm2d):
 
 
 def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
-    """Return the ReLU of the normalized map, after `shortcut` is added to it."""
+    """Normalize a map, add `shortcut` if it is given, and return the ReLU of the result."""
     if BatchNorm.fused and isinstance(norm, BatchNorm) and norm.training and x.is_cuda:
         return Fused.apply(
             x,
@@ -57,7 +57,7 @@ def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Ten
 class Fused(torch.autograd.Function):
     """Fused version of `activated` in Triton kernels.
 
-    The forward pass reads a map twice and writes it once.
+    The forward pass reads the feature map twice and writes it once.
     """
 
     @staticmethod
@@ -110,10 +110,7 @@ class Fused(torch.autograd.Function):
 
 
 def _sizes(x: Tensor) -> tuple[int, int, int, int]:
-    """Return the rows and channels of a map, and the parts of its rows.
-
-    The parts have a number and a number of rows each.
-    """
+    """Return a map's number of rows and channels, and the number and size of row chunks."""
     rows, channels = x.numel() // x.shape[1], x.shape[1]
     each = max(-(-rows // PARTS), ROWS)
     return rows, channels, -(-rows // each), each

@@ -1,9 +1,9 @@
 """ROIAlign over the levels of a pyramid, and non-maximum suppression, in PyTorch.
 
-ROIAlign follows He et al. 2017 and their reference: no half-pixel shift, two samples in each
-direction of a bin, regions at least one cell wide. torchvision's operator computes it. On a CPU,
-the time of this operator is proportional to the outputs, and two matrix products take a quarter of
-that time for small maps.
+ROIAlign follows He et al. 2017 and the reference implementation of the paper: no half-pixel shift,
+two samples in each direction of a bin, regions at least one cell wide. torchvision's operator
+computes ROIAlign. On a CPU, the time of this operator is proportional to the number of outputs. For
+small feature maps, two matrix products take a quarter of the operator's time.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from workloads.common.arrays import Float32s, Int64s
 from workloads.frameworks.pytorch import kernels
 
 SAMPLES = 2
-"""Samples in each direction of a bin."""
+"""Number of samples in each direction of a bin."""
 MAX_PRODUCT_CELLS = 1024
-"""Maximum number of cells of a map that is pooled by matrix products on a CPU. Torchvision's
-operator pools larger maps.
+"""Maximum number of cells of a feature map that is pooled by matrix products on a CPU.
+torchvision's operator pools larger maps.
 """
 
 
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
-    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression, best first.
+    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression.
 
-    A box is dropped if a better remaining box overlaps it by more than `most_iou`.
+    The best box is first. A box is dropped if a better remaining box overlaps it by more than
+    `most_iou`.
     """
     kept = nms(torch.from_numpy(boxes), torch.from_numpy(scores), most_iou)
     return np.asarray(kept.numpy())
@@ -41,8 +42,8 @@ def pool(
 ) -> Tensor:
     """Return the pooled regions (B·R, C, side, side) of regions (B, R, 4) in pixels.
 
-    `level` (B, R) is the index of each region's map (B, C, h, w). The computation is at least in
-    fp32, because a position on a map needs more digits than bf16 has.
+    `level` (B, R) is the index of each region's feature map (B, C, h, w). The computation uses at
+    least fp32, because a position on a map needs more precision than bf16 has.
     """
     if maps[0].is_cuda and kernels.usable():
         return PooledLevel.apply(boxes, level, strides, side, *maps)
@@ -55,9 +56,9 @@ def pool(
 
 
 class PooledLevel(torch.autograd.Function):
-    """Autograd function of `pool` with a kernel that processes each region on its level only.
+    """Autograd function of `pool` with a kernel that pools each region only on its level.
 
-    Maps keep their type. Sums are fp32.
+    Feature maps keep their data type. Sums are in fp32.
     """
 
     @staticmethod
@@ -113,11 +114,11 @@ def _pool_on_device(
 ) -> Tensor:
     """Pool the regions on a GPU.
 
-    The number of regions per level is unknown there without a synchronization.
+    Without a synchronization, the host does not have the number of regions per level.
 
     Each level pools all regions at their actual positions, and the values of regions on different
-    levels are replaced by 0. If these regions had a common position, the zeros of their gradients
-    would all be added to the same few cells in sequence.
+    levels are replaced by 0. If the regions of different levels were moved to a common position
+    instead, their zero gradients would all be added to the same few cells in sequence.
     """
     total = torch.zeros((), device=rows.device)
     for number, (level_map, stride) in enumerate(zip(maps, strides, strict=True)):
@@ -132,7 +133,7 @@ def _pool_by_level(
 ) -> Tensor:
     """Pool the regions of each level separately, after sorting the regions by level.
 
-    `rows` (N, 5) are the image indices and the regions.
+    `rows` (N, 5) contains the image index and the box of each region.
     """
     order = level.argsort(stable=True)
     counts = torch.bincount(level, minlength=len(maps)).tolist()
@@ -147,9 +148,9 @@ def _pool_by_level(
 def _pool_by_products(
     maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int
 ) -> Tensor:
-    """Pool the regions by matrix products: weights of rows, times cells, times weights of columns.
+    """Pool the regions by matrix products: row weights · cells · column weights.
 
-    The weights are 0 in the maps of different levels.
+    The weights of a region are 0 in the maps of all levels except its own.
     """
     images, regions, channels = len(boxes), boxes.shape[1], maps[0].shape[1]
     total = None
@@ -158,7 +159,7 @@ def _pool_by_products(
         rows = _weights(boxes[..., 1], boxes[..., 3], stride, height, side)
         rows = rows * (level == number)[..., None, None]
         columns = _weights(boxes[..., 0], boxes[..., 2], stride, width, side)
-        # (B, R·side, h) · (B, h, w·C), then for each region and row of bins (side, w) · (w, C).
+        # (B, R·side, h) · (B, h, w·C). Then, for each region and row of bins, (side, w) · (w, C).
         lines = torch.bmm(
             rows.flatten(1, 2),
             level_map.permute(0, 2, 3, 1).reshape(images, height, width * channels),
@@ -170,10 +171,11 @@ def _pool_by_products(
 
 
 def _weights(low: Tensor, high: Tensor, stride: int, cells: int, side: int) -> Tensor:
-    """Return the weight (B, R, side, cells) of each cell of an axis in each bin of the regions.
+    """Return the weight (B, R, side, cells) of each cell along an axis, for each bin.
 
-    The regions extend from `low` to `high` (B, R) in pixels. A sample that lies more than a cell
-    outside the map has weight 0. Samples outside by less than a cell are moved to the edge.
+    The regions extend from `low` to `high` (B, R) in pixels. A sample that is more than one cell
+    outside of the map has weight 0. A sample that is less than one cell outside of the map is moved
+    to the map's edge.
     """
     start = low / stride
     size = (high / stride - start).clamp(min=1) / side

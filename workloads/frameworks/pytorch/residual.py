@@ -1,6 +1,6 @@
-"""Residual trunks in PyTorch with torchvision's names, built from framework-independent layers.
+"""Residual trunks in PyTorch, built from framework-independent layers.
 
-A trunk consists of a stem, a max pool and stages of blocks.
+A trunk consists of a stem, a max pool and stages of blocks. Its modules have torchvision's names.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from workloads.common.networks.residual import Block, Convolution
 from workloads.frameworks.pytorch.norms import activated
 
 Norm = Callable[[int], nn.Module]
-"""Factory of the norm after a convolution, by its number of channels."""
+"""Factory of the batch norm after a convolution. The argument is the number of channels."""
 
 
 def convolution(layer: Convolution | layer_lists.Convolution) -> nn.Conv2d:
-    """Return the convolution of a layer without its norm."""
+    """Return the convolution module of a layer, without its batch norm."""
     return nn.Conv2d(
         layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.has_bias
     )
 
 
 class FrozenNorm(nn.Module):
-    """Scale and shift x · weight + bias per channel, which are not trained.
+    """Frozen batch norm: x · weight + bias per channel, not trained.
 
-    The norm is a batch norm whose statistics are folded into scale and shift without ε.
+    The running statistics of the batch norm are folded into scale and shift without ε.
     """
 
     def __init__(self, channels: int) -> None:
@@ -38,10 +38,10 @@ class FrozenNorm(nn.Module):
         self.register_buffer("weight", torch.ones(channels))
         self.register_buffer("bias", torch.zeros(channels))
         self.prepared: tuple[Tensor, Tensor] | None = None
-        """Next result of `folded`, computed by `FrozenStage`."""
+        """Result that the next call of `folded` returns. `FrozenStage` computes it in advance."""
 
     def folded(self, layer: nn.Conv2d) -> tuple[Tensor, Tensor]:
-        """Return weights and bias of the preceding convolution that include this norm."""
+        """Return the weights and bias of the preceding convolution, with this norm folded in."""
         prepared, self.prepared = self.prepared, None
         return (
             (layer.weight * self.weight.view(-1, 1, 1, 1), self.bias)
@@ -51,26 +51,26 @@ class FrozenNorm(nn.Module):
 
 
 class FrozenStage:
-    """The frozen norms of a stage, which scale and cast the weights of all convolutions together.
+    """The frozen norms of a stage, which scale and cast all convolution weights together.
 
-    This needs one or two kernel launches instead of two per convolution. The results are
-    bit-identical to `FrozenNorm.folded` followed by autocast.
+    The stage needs one or two kernel launches instead of two launches per convolution. The results
+    are bit-identical to `FrozenNorm.folded` followed by autocast.
     """
 
     def __init__(self, parts: Iterable[nn.Module]) -> None:
-        """Collect the convolutions of `parts`, each of which is followed by its norm."""
+        """Collect the convolutions of `parts`. A frozen norm follows each convolution."""
         modules = [module for part in parts for module in part.modules()]
         norms = [module for module in modules if isinstance(module, FrozenNorm)]
         self.pairs = list(
             zip((module for module in modules if isinstance(module, nn.Conv2d)), norms, strict=True)
         )
         self.sources: list[object] = []
-        """Type and tensor versions from which `scales` (in the shape of the weights) and `biases`
-        were computed.
+        """Data type and tensor versions from which `scales` and `biases` were computed. `scales`
+        has the shape of the weights.
         """
 
     def give(self, kind: torch.dtype) -> None:
-        """Pass the scaled weights and the biases to all norms, in the type of the convolutions."""
+        """Pass the scaled weights and the biases to all norms, in the convolutions' data type."""
         norms = [norm for _, norm in self.pairs]
         sources = [kind, *(part._version for norm in norms for part in (norm.weight, norm.bias))]
         if sources != self.sources:
@@ -87,7 +87,7 @@ class FrozenStage:
 
 
 class _Scaled(torch.autograd.Function):
-    """Weights times scales of the same shapes, in a given type."""
+    """Autograd function that multiplies weights by scales and casts them to a data type."""
 
     @staticmethod
     def forward(ctx: Any, scales: list[Tensor], kind: torch.dtype, *weights: Tensor) -> Any:
@@ -112,9 +112,10 @@ def _in_type(tensors: Sequence[Tensor], kind: torch.dtype) -> list[Tensor]:
 
 
 def normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor) -> Tensor:
-    """Apply a convolution and its norm.
+    """Apply a convolution and its batch norm.
 
-    The scale of a frozen norm is applied to the weights, which are much smaller than the maps.
+    The scale of a frozen norm is multiplied into the weights, because the weights are much smaller
+    than the feature maps.
     """
     if not isinstance(norm, FrozenNorm):
         return norm(layer(x))
@@ -124,7 +125,7 @@ def normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor) -> Tensor:
 def relu_normed(
     layer: nn.Conv2d, norm: nn.Module, x: Tensor, shortcut: Tensor | None = None
 ) -> Tensor:
-    """Return the ReLU of `normed`, after `shortcut` is added to it."""
+    """Apply `normed`, add `shortcut` if it is given, and return the ReLU of the result."""
     if not isinstance(norm, FrozenNorm):
         return activated(norm, layer(x), shortcut)
     out = normed(layer, norm, x)
@@ -134,9 +135,9 @@ def relu_normed(
 
 
 class Residual(nn.Module):
-    """Residual block: convolutions `conv1`, `conv2`, … with norms.
+    """Residual block: convolutions `conv1`, `conv2`, … with batch norms.
 
-    ReLU follows each convolution, and follows the sum with the shortcut after the last convolution.
+    ReLU follows each convolution. After the last convolution, the shortcut is added before ReLU.
     """
 
     def __init__(self, block: Block, norm: Norm) -> None:
@@ -153,7 +154,10 @@ class Residual(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply the block: (B, inputs, h, w) to (B, outputs, h / stride, w / stride)."""
+        """Apply the block to (B, inputs, h, w).
+
+        The result is (B, outputs, h / stride, w / stride).
+        """
         out = x
         for number in range(1, self.convolutions):
             out = relu_normed(getattr(self, f"conv{number}"), getattr(self, f"bn{number}"), out)
@@ -167,9 +171,10 @@ class Residual(nn.Module):
 class Trunk(nn.Module):
     """Base class of models with a residual trunk.
 
-    It has `conv1`, `bn1`, a 3×3 max pool of stride 2, `layer1`, `layer2`, and so on.
+    The trunk consists of `conv1`, `bn1`, a 3×3 max pool with stride 2, `layer1`, `layer2`, and so
+    on.
 
-    A model derives from the class, so that its parameters keep these names.
+    Models inherit from this class, so that their parameters have these names without a prefix.
     """
 
     def __init__(self, stem: Convolution, blocks: Iterable[Block], norm: Norm) -> None:
@@ -194,11 +199,14 @@ class Trunk(nn.Module):
         )
 
     def trunk(self, x: Tensor) -> Tensor:
-        """Return the map of the last stage of normalized images (B, 3, S, S)."""
+        """Return the feature map of the last stage, for normalized images (B, 3, S, S)."""
         return self.stage_maps(x)[-1]
 
     def stage_maps(self, x: Tensor) -> list[Tensor]:
-        """Return the map of every stage of normalized images (B, 3, H, W), the finest map first."""
+        """Return the feature map of every stage, for normalized images (B, 3, H, W).
+
+        The finest map is first.
+        """
         if x.is_cuda and not torch.compiler.is_compiling():
             self.fold(x.device.type)
         x = relu_normed(self.conv1, self.bn1, x)
@@ -212,8 +220,8 @@ class Trunk(nn.Module):
     def fold(self, device: str) -> None:
         """Scale the weights that precede frozen norms, stage by stage.
 
-        The gradients of the last stages can then be summed over replicas while earlier gradients
-        are computed.
+        With separate stages, the gradients of the last stages can be summed over replicas while the
+        gradients of earlier stages are computed.
         """
         kind = (
             torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32

@@ -1,6 +1,7 @@
 """Sequences with little padding in PyTorch.
 
-There is one row per valid position, padded only where necessary.
+Each valid position has a row. Only operations that require padding convert the rows to padded
+sequences.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from workloads.frameworks.pytorch.copies import upload
 
 
 class _Padded(torch.autograd.Function):
-    """Scatter x (R, w) to (N, w): rows at their places, zeros elsewhere.
+    """Autograd function that scatters x (R, w) to (N, w). The remaining rows are 0.
 
-    Places are unique, so gradients are only moved.
+    The target positions are unique, so the backward pass only gathers gradients.
     """
 
     @staticmethod
@@ -34,7 +35,7 @@ class _Padded(torch.autograd.Function):
 
 
 class _Packed(torch.autograd.Function):
-    """Gather the rows (R, w) at these places of x (N, w)."""
+    """Autograd function that gathers the rows (R, w) at the given positions of x (N, w)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
@@ -51,17 +52,18 @@ class _Packed(torch.autograd.Function):
 
 
 MULTIPLE = 64
-"""Numbers of rows are rounded up to a multiple of this number with padding positions, as far as
+"""The number of rows is rounded up to a multiple of this number, by including padding positions if
 available.
 
-oneDNN then caches its preparation for the few resulting shapes (0.4 ms per product of the demo's
-size, at most 1,024 products).
+The rounded number of rows takes few values, so oneDNN caches its preparation of matrix products.
+Without the cache, the preparation takes 0.4 ms per product of the demo's size. The cache has at
+most 1,024 products.
 """
 
 
 @dataclass(frozen=True)
 class Rows:
-    """R positions of B sequences that are padded to L.
+    """R rows for the positions of B sequences that are padded to length L.
 
     The rows are the first `lengths` positions of each sequence, and a few padding positions.
     """
@@ -71,24 +73,25 @@ class Rows:
     length: int
     """Padded length of the sequences, L."""
     sequence: Array
-    """Sequence of each row, (R,), on the host."""
+    """Index of each row's sequence, (R,), on the host."""
     position: Array
-    """Position of each row in its sequence, (R,), on the host."""
+    """Position of each row within its sequence, (R,), on the host."""
     on_device: Tensor
-    """`sequence` and `position` on the device, (2, R)."""
+    """`sequence` and `position` stacked on the device, (2, R)."""
     places: Tensor | None
-    """Indices (R,) of the rows in a flattened (B, L), on the device. None: the rows are all
-    positions.
+    """Indices (R,) of the rows in a flattened (B, L), on the device. None if every position has
+    a row.
     """
     mask: Tensor | None
-    """Validity of each position, (B, L). None: all positions are valid."""
+    """Mask of the valid positions, (B, L). None if all positions are valid."""
 
     @classmethod
     def of(cls, lengths: Array, length: int, device: torch.device) -> Rows:
         """Return the rows of sequences with lengths (B,) that are padded at their ends."""
         mask = np.arange(length) < lengths[:, None]
         chosen = mask.reshape(-1).copy()
-        # Exclude sequences without valid positions: attention over no positions is not a number.
+        # Rows for padding are taken only from sequences with valid positions, because attention
+        # over no valid positions is NaN.
         spare = np.flatnonzero(~mask & (lengths > 0)[:, None])
         chosen[spare[: -int(chosen.sum()) % MULTIPLE]] = True
         places = np.flatnonzero(chosen)
@@ -99,12 +102,12 @@ class Rows:
         return cls(len(lengths), length, sequence, position, on_device, of_rows, counting)
 
     def packed(self, x: Tensor) -> Tensor:
-        """Pack (B, L, w) into (R, w)."""
+        """Convert padded sequences (B, L, w) to rows (R, w)."""
         flat = x.reshape(-1, x.shape[-1])
         return flat if self.places is None else _Packed.apply(flat, self.places)
 
     def padded(self, x: Tensor) -> Tensor:
-        """Pad (R, w) to (B, L, w), with zeros at padding."""
+        """Convert rows (R, w) to padded sequences (B, L, w), with zeros as padding."""
         if self.places is not None:
             x = _Padded.apply(x, self.places, self.sequences * self.length)
         return x.view(self.sequences, self.length, x.shape[-1])

@@ -2,14 +2,15 @@
 
 A server process and its workers exchange flat vectors through Gloo.
 
-`torch.distributed.rpc` and TensorPipe, its only remaining transport, are in maintenance mode, and
-RPC sends pickled Python objects. Gloo's point-to-point messages are PyTorch's supported transport
-for CPU tensors, and the suite's collectives on CPUs use them already. The group of server and
-workers is separate from the group of the workers' collectives, so that they do not interfere.
+`torch.distributed.rpc` is an alternative, but it is in maintenance mode and sends pickled Python
+objects. TensorPipe, its only remaining transport, is also in maintenance mode. Gloo's
+point-to-point messages are PyTorch's supported transport for CPU tensors, and the suite's
+collectives on CPUs already use Gloo. The process group of the server and the workers is separate
+from the process group of the workers' collectives, so that messages and collectives do not
+interfere.
 
-Each message of a worker begins with a number, which is the type of the request. The server
-processes messages in the order of arrival, so that each update and each copy of the weights is
-atomic.
+Each message of a worker begins with a number that identifies the type of the request. The server
+processes messages in the order of arrival, so each update and each copy of the weights is atomic.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from workloads.frameworks.pytorch.store import rendezvous_store
 
 PUSH, PULL = 1, 2
 _HEAD, _VECTOR = 1, 2
-"""Tags of the two types of messages."""
+"""Tags of the two message types."""
 _SHAPES = "shapes"
-"""Key under which the first worker stores the shapes of the parameters."""
+"""Store key under which the first worker publishes the parameter shapes."""
 _PATIENCE = timedelta(days=30)
-"""Timeout of the server, which may wait for a complete evaluation. The controller detects hanging
-processes.
+"""Timeout of the server. The server may have to wait for a complete evaluation, and the controller
+detects processes that hang.
 """
 
 
 class Group:
-    """Process group of the server and the workers of a run, created by all of them together.
+    """Process group of the server and the workers of a run.
 
-    The rank of the server is the number of workers.
+    All processes create the group together. The rank of the server is the number of workers.
     """
 
     def __init__(self, address: str, rank: int, workers: int) -> None:
@@ -55,11 +56,11 @@ class Group:
             )
 
     def send(self, vector: Tensor, to: int, tag: int = _VECTOR) -> None:
-        """Send a vector, and return when it may be modified again."""
+        """Send a vector, and return when the caller may modify the vector again."""
         self._gloo.send([vector], to, tag).wait()
 
     def receive(self, vector: Tensor, sender: int) -> None:
-        """Receive a message into the vector."""
+        """Receive a message into `vector`."""
         self._gloo.recv([vector], sender, _VECTOR).wait()
 
     def next_message(self) -> tuple[int, int]:
@@ -71,7 +72,7 @@ class Group:
 
 
 def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Split a flat vector into views by name, in their shapes."""
+    """Split a flat vector into views by name, each in its shape."""
     sizes = [math.prod(shape) for shape in shapes.values()]
     parts = flat[: sum(sizes)].split(sizes)
     return {
@@ -130,7 +131,7 @@ class ParameterServerTransport:
 def serve(workload: Workload, address: str, workers: int) -> None:
     """Store the weights and apply pushed gradients, until a worker disconnects.
 
-    The workload's optimizer applies them.
+    The workload's optimizer applies the gradients.
     """
     torch.set_num_threads(1)
     group = Group(address, workers, workers)
@@ -150,16 +151,16 @@ def serve(workload: Workload, address: str, workers: int) -> None:
                 group.send(weights, worker)
                 continue
             group.receive(gradients, worker)
-        except RuntimeError:  # raised by Gloo if the connection is lost
+        except RuntimeError:  # Gloo raises this error if the connection is lost
             return
         optimizer.step(float(pushed[0]))
         record_update(counts, pushed)
 
 
 def _next(group: Group) -> tuple[int, int] | None:
-    """Return the next message.
+    """Return the next message, or None if a worker has disconnected.
 
-    Returns None if a worker has disconnected, which is not an error of the server.
+    A disconnected worker is not an error of the server.
     """
     try:
         return group.next_message()

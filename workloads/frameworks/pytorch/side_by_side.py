@@ -1,8 +1,8 @@
-"""Parallel computation of independent parts of a step on CPU cores, one thread per part.
+"""Parallel computation of independent parts of a step, with one CPU thread per part.
 
-PyTorch's threads synchronize after every operator, a hundred times in a small step. If another
-process keeps a core busy, each synchronization waits for the thread on that core. Independent parts
-synchronize only once.
+The threads of PyTorch synchronize after every operator, and a small step has a hundred operators.
+If a different process uses one of the cores, each synchronization waits for the thread on that
+core. Independent parts synchronize only once.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ class SideBySide:
     """Thread pool with one thread per core of the device."""
 
     def __init__(self, count: int) -> None:
-        """Create the pool.
+        """Create the thread pool.
 
-        With a `count` of 1, no thread is started, and parts are computed in the caller's thread.
+        If `count` is 1, no thread is started, and all parts are computed in the caller's thread.
         """
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
 
     def map(self, compute: Callable[[Item], Result], parts: Sequence[Item]) -> list[Result]:
-        """Return the results of all parts in order.
+        """Return the results of all parts in the order of `parts`.
 
-        `compute` must enter thread-local contexts (inference mode, autocast) itself. A single part
-        is computed in the caller's thread with all cores, like every operator outside the pool.
+        `compute` must enter thread-local contexts (inference mode, autocast), because the pool's
+        threads do not inherit them. A single part is computed in the caller's thread with all
+        cores, like every operator outside of the pool.
         """
         if self.count == 1 or len(parts) == 1:
             return [compute(part) for part in parts]

@@ -1,6 +1,6 @@
 """Rendezvous store of the PyTorch processes.
 
-Several processes use a TCPStore that listens on a single address. A single process uses a store
+Several processes use a TCPStore that listens at a single address. A single process uses a store
 without a socket.
 """
 
@@ -20,9 +20,10 @@ def rendezvous_store(
 ) -> dist.Store:
     """Return the rendezvous store of `processes` processes.
 
-    The process with `serves` serves the store. The remaining processes wait for it for at most
-    `patience`. PyTorch's default socket would listen on all interfaces, whatever `host` is, and any
-    peer that reaches it may write.
+    The process with `serves` set runs the store's server. The remaining processes wait for the
+    server for at most `patience`. The store listens only at `host`. PyTorch's default socket would
+    listen on all network interfaces, and any computer that reaches the socket could write to the
+    store.
     """
     if processes == 1:
         return dist.HashStore()

@@ -1,6 +1,6 @@
 """Base of every PyTorch trainer.
 
-It has the process group, device, collectives of small arrays, and loss checks.
+The trainer manages the process group, the device, collectives of small arrays, and loss checks.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from workloads.frameworks.pytorch.gloo import deprioritize_gloo_thread
 from workloads.frameworks.pytorch.store import rendezvous_store
 
 CHECK_STEPS = 50
-"""Steps between two checks of the loss. The copy to the host is asynchronous and is read one
-interval later.
+"""Number of steps between two checks of the loss. The copy of the loss to the host is
+asynchronous and is read one interval later.
 """
 
 
 class PyTorchTrainer(Trainer):
-    """Base class of the PyTorch trainers. A process drives a single device.
+    """Base class of the PyTorch trainers. Each process uses a single device.
 
-    Subclasses define `step` and `run_loss`. `ModelTrainer` implements both.
+    Subclasses define `step` and `run_loss`. `ModelTrainer` implements both methods.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
@@ -68,32 +68,38 @@ class PyTorchTrainer(Trainer):
     # -------------------------------------------------------------------------------------------
 
     def open_device(self) -> None:
-        """Make the device current, which creates its context. `setup` calls it first."""
+        """Select the device, which creates its CUDA context.
+
+        `setup` calls this method first.
+        """
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
 
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """Run an optimizer step and return this replica's part of the loss, a scalar.
+        """Run an optimizer step and return this replica's share of the loss, a scalar.
 
-        The part is the sum of its terms / global_weight_sum.
+        The share is the sum of the replica's loss terms / global_weight_sum.
         """
         raise NotImplementedError
 
     def run_loss(self, batch: Batch) -> Tensor:
-        """Return this replica's part of the loss without an update."""
+        """Return this replica's share of the loss without an update."""
         raise NotImplementedError
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """Return an autocast context for bf16 or fp16.
 
-        For wider precisions, the context has no effect.
+        With fp32 or TF32, the context has no effect.
         """
         narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.settings.precision)
         context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         return context if narrow is None else torch.autocast(self.device.type, narrow)
 
     def to_device(self, array: Array | Tensor) -> Tensor:
-        """Copy a batch array to the device. A tensor is on the device already (`StepGraph`)."""
+        """Copy a batch array to the device.
+
+        A tensor is already on the device (`StepGraph`).
+        """
         return array if isinstance(array, Tensor) else upload(array, self.device)
 
     # -- Trainer
@@ -107,9 +113,9 @@ class PyTorchTrainer(Trainer):
 
     @contextlib.contextmanager
     def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
-        """Copy batches to pinned memory in a thread, one batch ahead, on CUDA.
+        """On CUDA, copy batches to pinned memory in a thread, one batch in advance.
 
-        `upload` then skips this copy.
+        `upload` then needs no copy to pinned memory.
         """
         if self.device.type != "cuda":
             yield batches
@@ -120,9 +126,9 @@ class PyTorchTrainer(Trainer):
     def time_steps(
         self, steps: Iterable[list[Batch]], seconds: list[float]
     ) -> Iterator[list[Batch]] | None:
-        """Record a CUDA event before and after each step's work on the stream.
+        """Record a CUDA event on the stream before and after each step.
 
-        None: the device is a CPU.
+        Returns None if the device is a CPU.
         """
         return between_events(steps, seconds) if self.device.type == "cuda" else None
 
@@ -137,7 +143,7 @@ class PyTorchTrainer(Trainer):
     def _run(self, losses: Iterator[Tensor]) -> TrainStats:
         """Run all steps.
 
-        The only synchronizations with the device are the delayed loss checks and the end.
+        The host waits for the device only in the delayed loss checks and at the end.
         """
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         host = torch.zeros((), dtype=torch.float64, pin_memory=self.device.type == "cuda")
@@ -147,8 +153,9 @@ class PyTorchTrainer(Trainer):
             if count % CHECK_STEPS == 0:
                 check_finite(float(host), count)
                 host.copy_(total, non_blocking=True)
-        # With a single process, an all-reduce would initialize NCCL here, inside the timed part.
-        # Asynchronous workers have run different numbers of steps.
+        # With a single process, an all-reduce would initialize NCCL within the timed part of the
+        # run. With asynchronous updates, workers have run different numbers of steps, so an
+        # all-reduce is not possible.
         if self.worker.world_size > 1 and self.exchange is None:
             dist.all_reduce(total)
         check_finite(float(total), count)
@@ -160,7 +167,8 @@ class PyTorchTrainer(Trainer):
         received: list[Any] | None = (
             [None] * self.worker.world_size if self.worker.rank == 0 else None
         )
-        dist.gather_object(dict(arrays), received, dst=0)  # only between processes of this run
+        # unpickling is safe, because only processes of this run send objects
+        dist.gather_object(dict(arrays), received, dst=0)
         return received
 
     def broadcast(self, value: float) -> float:
@@ -171,7 +179,7 @@ class PyTorchTrainer(Trainer):
         return float(tensor)
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak of the CUDA allocator, or of the resident set on CPUs."""
+        """Return the peak of the CUDA allocator, or the peak resident set size on CPUs."""
         if self.device.type == "cuda":
             return int(torch.cuda.max_memory_allocated(self.device))
         return super().memory_peak_bytes()
@@ -183,9 +191,9 @@ class PyTorchTrainer(Trainer):
 
 
 def between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-    """Yield the items and measure the time of each step on CUDA's stream.
+    """Yield the items and measure the time of each step on the CUDA stream.
 
-    A step's work is everything that the consumer enqueues before it requests the next item.
+    The work of a step is everything that the consumer enqueues before it requests the next item.
     """
     events = []
     for item in steps:

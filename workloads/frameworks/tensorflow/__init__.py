@@ -1,6 +1,4 @@
-"""TensorFlow: the strategy and the generic trainer.
-
-It also has the optimizers and layers that several workloads share.
+"""TensorFlow: the strategy, the generic trainer, and shared optimizers and layers.
 
 TensorFlow trainer files import this package.
 """

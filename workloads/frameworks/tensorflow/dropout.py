@@ -1,6 +1,7 @@
 """Hashed dropout masks in TensorFlow.
 
-The masks are computed by NumPy on a CPU. Under XLA and on GPUs, the graph computes the same hash.
+On a CPU without XLA, NumPy computes the masks. With XLA and on GPUs, the graph computes the same
+hash.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ def multipliers_at(
     rate: float,
     on_host: bool,
 ) -> tf.Tensor:
-    """Compute `workloads.common.dropout.multipliers_at` in a graph: (…, width).
+    """Compute `workloads.common.dropout.multipliers_at` (…, width) in a graph.
 
-    If `on_host`, NumPy computes the multipliers. XLA does not support this.
+    If `on_host` is set, NumPy computes the multipliers, which XLA does not support.
     """
     if not on_host:
         return hashed(keys, positions, label, width, rate)
@@ -45,7 +46,7 @@ def hashed(
 ) -> tf.Tensor:
     """Compute the multipliers with the integer operators of the graph.
 
-    The hash is that of workloads/common/randomness.py.
+    The hash is defined in workloads/common/randomness.py.
     """
     state = tf.constant(stream(0, f"dropout/{label}"), tf.uint64)
     for coordinate in (keys[..., None], positions[..., None], tf.range(width // dropout.DRAWS)):

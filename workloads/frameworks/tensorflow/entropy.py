@@ -1,4 +1,7 @@
-"""Cross-entropy with smoothed labels in TensorFlow, without an array of soft targets."""
+"""Cross-entropy with smoothed labels in TensorFlow.
+
+The implementation allocates no array of soft targets.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ def smoothed_entropy(
 ) -> tf.Tensor:
     """Return the smoothed cross-entropy of fp32 logits (R, V) and labels (R,).
 
-    It is summed over the rows.
+    The cross-entropy is summed over the rows.
 
-    The value is Σ -(on_label · log p of the label + on_mean · mean over V of log p). The two
-    weights add up to 1. Rows labeled `padding` contribute 0. The gradient is derived from the
-    gradient of TensorFlow's cross-entropy (softmax minus 1 at the label), which TensorFlow computes
-    along with the value.
+    The value is Σ -(on_label · log p of the label + on_mean · mean over V of log p). The weights
+    `on_label` and `on_mean` add up to 1. Rows labeled `padding` contribute 0. The gradient is
+    derived from the gradient of TensorFlow's cross-entropy (softmax minus 1 at the label), which
+    TensorFlow computes together with the value.
     """
 
     @tf.custom_gradient

@@ -1,12 +1,12 @@
 """Base of the TensorFlow trainers of image models.
 
-It has convolutions with batch norm in NHWC, and a trainer.
+The module contains a model with convolutions and batch norm in NHWC, and a trainer.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images are uint8 (B,
-H, W, 3) and are normalized on the device. A model accepts any H and W. Weights that are loaded or
-saved have canonical names and PyTorch's layouts. Convolution weights in the model are (height,
-width, inputs, outputs). Batch norm is TensorFlow's raw fused operator, which uses epsilon unchanged
-and updates the running variance with the unbiased variance.
+Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C channels. Images are
+uint8 (B, H, W, 3) and are normalized on the device. A model accepts any H and W. Loaded and saved
+weights have PyTorch's layouts and the same names in all frameworks. In the model, convolution
+weights have the shape (height, width, inputs, outputs). Batch norm is TensorFlow's raw fused
+operator, which uses epsilon unchanged and updates the running variance with the unbiased variance.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from workloads.frameworks.tensorflow.variables import Model, Shapes, Tensors
 
 
 class ImageModel(Model):
-    """Variables by canonical name, and the layers that use them.
+    """Variables by name, and the layers that use them.
 
-    `dtype` is the type of the activations.
+    `dtype` is the data type of the activations.
 
-    If `as_products`, 1×1 convolutions of stride 1 are matrix products (on a CPU, ResNet's training
-    step is 5 to 9 % faster). `constants` are the scales and shifts of frozen norms. Subclasses
-    define `epsilon` and `momentum` of batch norm (the weight of the new statistic in the running
-    statistic), and `__call__`.
+    If `as_products` is set, 1×1 convolutions with stride 1 are computed as matrix products. On a
+    CPU, matrix products make ResNet's training step 5 to 9 % faster. `constants` contains the
+    scales and shifts of frozen norms. Subclasses define `__call__`, and `epsilon` and `momentum` of
+    batch norm. `momentum` is the weight of the new batch statistic in the running statistic.
     """
 
     epsilon: float
@@ -52,14 +52,14 @@ class ImageModel(Model):
     def __call__(self, images: tf.Tensor, training: bool) -> Any:
         """Return the model's fp32 outputs for uint8 images (B, H, W, 3).
 
-        Training updates the running statistics.
+        If `training` is set, the running statistics are updated.
         """
         raise NotImplementedError
 
     def inside(self, name: str, value: Array) -> Array:
         """Transpose (outputs, inputs, height, width) to (height, width, inputs, outputs).
 
-        Arrays of other ranks are returned unchanged.
+        Arrays that do not have four axes are returned unchanged.
         """
         return np.transpose(value, (2, 3, 1, 0)) if value.ndim == 4 else value
 
@@ -71,7 +71,7 @@ class ImageModel(Model):
         )
 
     def parameter(self, name: str) -> tf.Tensor:
-        """Return a parameter in the type of the activations."""
+        """Return a parameter in the activations' data type."""
         return tf.cast(self.parameters[name], self.dtype)
 
     def convolve(
@@ -79,8 +79,8 @@ class ImageModel(Model):
     ) -> tf.Tensor:
         """Convolve (B, h, w, inputs) to (B, h', w', outputs), with zero padding on every side.
 
-        `weight` is (height, width, inputs, outputs). A separate operator pads the map,
-        because EXPLICIT padding of the convolution bypasses oneDNN and is 20 times slower in bf16.
+        `weight` is (height, width, inputs, outputs). A separate operator pads the feature map.
+        EXPLICIT padding in the convolution would bypass oneDNN and is 20 times slower in bf16.
         """
         height, width, inputs, outputs = weight.shape
         rows, columns = padding if isinstance(padding, tuple) else (padding, padding)
@@ -89,21 +89,23 @@ class ImageModel(Model):
         if height == width == 1 and self.as_products:
             product = tf.matmul(tf.reshape(x, [-1, inputs]), tf.reshape(weight, [inputs, outputs]))
             return tf.reshape(product, [*x.shape[:-1], outputs])
-        # With stride 1 and an odd kernel, SAME padding is equal on every side.
+        # With stride 1 and an odd kernel, SAME padding is symmetric.
         return tf.nn.conv2d(x, weight, 1, "SAME")
 
     def trunk(self, x: tf.Tensor, layers: Trunk, training: bool) -> tf.Tensor:
-        """Apply the stem, a max pool and the residual blocks to normalized images (B, H, W, 3).
+        """Apply the stem, a max pool, and the residual blocks to images (B, H, W, 3).
+
+        The images must be normalized.
 
         Returns:
-            The map of the last block.
+            The feature map of the last block.
         """
         return self.stage_maps(x, layers, training)[-1]
 
     def stage_maps(self, x: tf.Tensor, layers: Trunk, training: bool) -> list[tf.Tensor]:
-        """Return the map of every stage of `trunk`, the finest map first."""
+        """Return the feature map of every stage of `trunk`, the finest map first."""
         x = tf.nn.relu(self.unit(x, layers.stem, training))
-        # After ReLU, zeros at the border are equivalent to minus infinity.
+        # After ReLU, padding with zeros is equivalent to padding with minus infinity.
         x = tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")
         maps: dict[str, tf.Tensor] = {}
         for block in layers.blocks:
@@ -122,11 +124,12 @@ class ImageModel(Model):
         return tf.nn.relu(out + shortcut)
 
     def unit(self, x: tf.Tensor, layer: Convolution, training: bool) -> tf.Tensor:
-        """Apply a convolution and batch norm.
+        """Apply a convolution and its batch norm.
 
-        The map (B, h, w, inputs) becomes (B, h / stride, w / stride, outputs).
+        The feature map (B, h, w, inputs) becomes (B, h / stride, w / stride, outputs).
 
-        The scale of a frozen norm is applied to the weights, which are much smaller than the maps.
+        The scale of a frozen norm is multiplied into the weights, because the weights are much
+        smaller than the feature maps.
         """
         assert layer.norm is not None, f"{layer.name} has a bias"
         scale = self.constants.get(f"{layer.norm}.weight")
@@ -166,11 +169,11 @@ class ImageTrainer(ModelTrainer):
     evaluation_inputs: tuple[str, ...] = ("image",)
 
     def outputs(self, model: Any, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return a classifier's `logits` (B, K)."""
+        """Return the `logits` (B, K) of a classifier."""
         return {"logits": model(batch["image"], training=False)}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run an optimizer step per item, then average the statistics of the replicas.
+        """Run one optimizer step per item, then average the replicas' running statistics.
 
         The average does not influence training.
         """
@@ -186,13 +189,16 @@ class ImageTrainer(ModelTrainer):
 def pad(
     x: tf.Tensor, count: int, columns: int | None = None, extra: tuple[int, int] = (0, 0)
 ) -> tf.Tensor:
-    """Pad (B, h, w, C) with zeros on every side, unlike SAME, which is asymmetric with a stride.
+    """Pad (B, h, w, C) with zeros on every side.
+
+    SAME padding of a convolution with a stride would be asymmetric.
 
     Args:
-        x: Map to pad.
-        count: Rows above and below. Also the columns on the left and right if `columns` is None.
-        columns: Columns on the left and right.
-        extra: Additional rows and columns at the bottom right.
+        x: Feature map to pad.
+        count: Number of rows to add above and below. If `columns` is None, also the number of
+            columns to add on the left and right.
+        columns: Number of columns to add on the left and right.
+        extra: Number of additional rows at the bottom and columns on the right.
     """
     sides = (count, count if columns is None else columns)
     if not any(sides + extra):

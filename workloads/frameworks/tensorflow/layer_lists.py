@@ -1,6 +1,6 @@
 """Networks of `workloads.common.networks.layer_lists` in TensorFlow, in NHWC layout.
 
-Shapes: B images, H × W pixels, h × w cells of a map, C channels, K classes.
+Shapes: B images, H × W pixels, h × w cells of a feature map, C channels, K classes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from workloads.common.networks.layer_lists import Layer
 from workloads.frameworks.tensorflow.images import ImageModel, pad
 
 Masks = Mapping[str, tf.Tensor]
-"""Dropout masks by label: (B, h, w, C) or (B, C)."""
+"""Dropout mask by label, with the shape (B, h, w, C) or (B, C)."""
 
 
 class LayerNetwork(ImageModel):
-    """Network of a list of layers, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """Network of a layer list, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     def __init__(self, network: layer_lists.Network, dtype: tf.DType, as_products: bool) -> None:
         super().__init__(
@@ -27,9 +27,10 @@ class LayerNetwork(ImageModel):
         self.network, self.epsilon, self.momentum = network, network.epsilon, network.momentum
 
     def __call__(self, images: tf.Tensor, training: bool, masks: Masks | None = None) -> tf.Tensor:
-        """Return the logits of the images. Without masks, dropout is disabled.
+        """Return the logits of the images.
 
-        Training updates the running statistics.
+        Without masks, dropout is disabled. If `training` is set, the running statistics are
+        updated.
         """
         mean, deviation = tf.constant(self.network.mean), tf.constant(self.network.deviation)
         x = tf.cast(
@@ -46,7 +47,7 @@ class LayerNetwork(ImageModel):
         return x
 
     def step(self, x: tf.Tensor, layer: Layer, training: bool, masks: Masks) -> tf.Tensor:
-        """Apply a layer to a map (B, h, w, C) or to features (B, C)."""
+        """Apply a layer to a feature map (B, h, w, C) or to a feature vector (B, C)."""
         match layer:
             case layer_lists.Convolution(norm=norm):
                 weight = self.parameter(f"{layer.name}.weight")
@@ -59,7 +60,7 @@ class LayerNetwork(ImageModel):
             case layer_lists.Residual(block):
                 return self.residual(x, block, training)
             case layer_lists.Linear(name, inputs, _, relu):
-                # The weight expects maps that are flattened channel by channel.
+                # The weight expects a map that is flattened channel by channel.
                 if x.shape.rank == 4:
                     x = tf.reshape(tf.transpose(x, [0, 3, 1, 2]), [-1, inputs])
                 x = tf.matmul(
@@ -81,7 +82,7 @@ class LayerNetwork(ImageModel):
             case layer_lists.GlobalPool():
                 return tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
             case layer_lists.Pool(kind, kernel, stride, padding, _, extra):
-                # Zeros are equivalent to minus infinity for maxima of maps without negative values.
-                # Averages include the zeros.
+                # For maxima of a map without negative values, padding with zeros is equivalent to
+                # padding with minus infinity. Averages include the zeros.
                 pool = tf.nn.max_pool2d if kind == "max" else tf.nn.avg_pool2d
                 return pool(pad(x, padding, extra=extra), kernel, stride, "VALID")

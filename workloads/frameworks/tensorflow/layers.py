@@ -1,4 +1,4 @@
-"""Layers in TensorFlow with a custom gradient that is cheaper than the automatic gradient."""
+"""TensorFlow layers with a custom gradient that is faster than the automatic gradient."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import tensorflow as tf
 
 
 def layer_norm(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Normalize each row of x (R, w) to mean 0 and variance 1.
+    """Normalize each row of x (R, w) to mean 0 and variance 1, then scale and shift it.
 
-    Then scale and shift it by vectors (w,).
+    `scale` and `shift` are vectors (w,).
     """
 
     @tf.custom_gradient
@@ -40,8 +40,9 @@ def _mean(x: tf.Tensor) -> tf.Tensor:
 def looked_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
     """Return the rows (R, w) of a table (V, w) at the indices `ids` (R,).
 
-    The gradient is an array of the table's shape. TensorFlow's gradient is a list of rows, to which
-    a second gradient of the same table (of a tied classifier) would be appended row by row.
+    The gradient is a dense array with the table's shape. TensorFlow's automatic gradient is a
+    sparse list of rows. If a classifier shares the table, its gradient would be appended to this
+    list row by row.
     """
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:

@@ -1,11 +1,11 @@
-"""The generic TensorFlow trainer.
+"""Generic TensorFlow trainer.
 
 A subclass defines `build_model`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 
 The trainer does not depend on the model's domain. Batches may have any arrays and any number of
 shapes. Each shape is traced once. If the model supports any shape and XLA is off, a single trace
 serves all shapes. With a single process, a step is a single function. With several processes,
-computing, summing and applying the gradients are separate functions, so that XLA compiles
+computing, summing, and applying the gradients are separate functions, so that XLA compiles
 everything except the collectives.
 """
 
@@ -34,41 +34,45 @@ from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTr
 from workloads.frameworks.tensorflow.variables import Model, Tensors
 
 NARROW = {"bf16": tf.bfloat16, "fp16": tf.float16}
-"""Precisions in which activations and the weights' copies are narrower than fp32."""
+"""Precisions in which activations and copies of the weights have fewer bits than fp32."""
 FP32_BYTES = 4
 Part = tuple[tf.Tensor, Tensors]
-"""Loss, and gradients by name."""
+"""Loss of a batch, and gradients by name."""
 
 
 class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     """Trainer of a model on a single device. Several processes sum their gradients.
 
-    Subclasses define `inputs`, `evaluation_inputs`, `build_model`, `loss` and `outputs`. `loss` and
-    `outputs` are traced. A subclass that can compute gradients more cheaply than by differentiating
-    `loss` also overrides `gradients_of`.
+    Subclasses define `inputs`, `evaluation_inputs`, `build_model`, `loss` and `outputs`. TensorFlow
+    traces `loss` and `outputs`. A subclass overrides `gradients_of` if it can compute gradients
+    more cheaply than by differentiating `loss`.
     """
 
     takes_any_shape: ClassVar[bool] = False
-    """Whether `loss` and `outputs` accept arrays whose sizes are unknown at tracing."""
+    """Whether `loss` and `outputs` accept arrays whose sizes are unknown during tracing."""
     auto_compiles: ClassVar[bool] = True
-    """Whether compile=auto enables XLA on a GPU. False if XLA would compile dozens of shapes."""
+    """Whether compile=auto enables XLA on a GPU. The value is False if XLA would compile dozens of
+    shapes.
+    """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        # XLA runs at 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators on a CPU. The
-        # choice for GPUs is not measured.
+        # On a CPU, XLA has 0.4 (ResNet) and 0.7 (SSD) times the speed of oneDNN's operators. The
+        # default for GPUs is not based on measurements.
         choice = getattr(workload.options, "compile", "auto")
         self.compiled = self.on_gpu and self.auto_compiles if choice == "auto" else choice == "on"
         self.any_shape = self.takes_any_shape and not self.compiled
-        """Whether a single trace serves every shape. XLA compiles each shape separately."""
+        """Whether a single trace serves every shape. With XLA, each shape is traced and compiled
+        separately.
+        """
         self.dtype = NARROW.get(self.settings.precision, tf.float32)
-        """Type of the activations."""
+        """Data type of the activations."""
         self.updates = workload.update_settings()
         self.model: Any = None
-        """Result of `build_model`. None before `build`."""
+        """Result of `build_model`, or None before `build`."""
         self.traces = 0
-        """Number of times that a training step was traced: at most once per shape, or once in total
-        if a single trace serves every shape.
+        """Number of times that a training step was traced: at most once per shape, or once in
+        total if a single trace serves every shape.
         """
         self._traced: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
 
@@ -81,8 +85,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
         """Return the loss and the gradients of a batch.
 
-        The loss is `loss` times `scale`. The gradients are dense, by name of the trained parameter,
-        and also multiplied by the loss scale.
+        The returned loss is `loss` times `scale`. The gradients are dense, by parameter name, and
+        also multiplied by the loss scale.
         """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(list(self.optimizer.parameters.values()))
@@ -92,7 +96,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         return loss, {name: self._dense(name, gradient) for name, gradient in by_name.items()}
 
     def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
-        """Return the arrays of the next batch, on the device, in the order of their names."""
+        """Return the arrays of a batch on the device, sorted by name."""
         names = self.inputs if training else self.evaluation_inputs
         arrays = self.host_arrays(batch, training)
         return [tf.constant(arrays[name]) for name in names]
@@ -100,7 +104,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _dense(self, name: str, gradient: Any) -> tf.Tensor:
         """Convert a gradient to a dense tensor.
 
-        Rows of an embedding are summed. The gradient is 0 if the trace does not use the parameter.
+        Gradients of the same embedding row are summed. The gradient is 0 if the trace does not use
+        the parameter.
         """
         if gradient is None:
             assert not self.workload.every_step_uses_every_parameter, (
@@ -123,7 +128,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self.exchange = self._exchange() if self.settings.asynchronous else None
 
     def _exchange(self) -> ParameterServerClient:
-        """Connect to the parameter server. Process 0 sends the initial weights."""
+        """Connect to the parameter server. Rank 0 sends the initial weights."""
         worker = self.worker
         self.channel = server.ParameterServerTransport(
             self.optimizer.parameters, self.workload, worker.server, worker.world_size
@@ -131,7 +136,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         if worker.rank == 0:
             self.channel.begin()
         if self.strategy is not None:
-            self.broadcast(0.0)  # no worker pulls before process 0 has sent the weights
+            self.broadcast(0.0)  # no worker pulls before rank 0 has sent the weights
         return ParameterServerClient(
             self.channel, worker.rank, worker.world_size, self.workload.learning_rate
         )
@@ -147,8 +152,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self.optimizer = build_optimizer(self.model, self.workload)
         self.loss_scale = LossScale(self.updates.loss_scaling, self.worker.num_replicas)
         single = self.strategy is None and not self.settings.asynchronous
-        # With a single process, a step is a single function. With several processes, each part is a
-        # function, and XLA does not compile the sum.
+        # With a single process, a step is a single function. With several processes, each phase of
+        # a step is a separate function, and XLA does not compile the sum of gradients.
         part: Any = (lambda python: python) if single else self._function
         whole: Any = self._function if single else functools.partial(tf.function, autograph=False)
         self._gradients, self._update = part(self._backward), part(self._apply)
@@ -163,7 +168,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _warm_up(self) -> None:
         """Run each pass once for every shape.
 
-        This selects kernels and traces functions.
+        The warm-up selects kernels and traces functions.
         """
         passes: dict[str, Callable[[Batch], object]] = {
             "train": functools.partial(self.step, learning_rate=0.0),
@@ -180,9 +185,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
-        """Run an optimizer step, or push the gradients of `update=async` to the server.
+        """Run an optimizer step, or push the gradients to the server with `update=async`.
 
-        An optimizer step computes the gradients, sums them over replicas and updates the
+        An optimizer step computes the gradients, sums them over replicas, and updates the
         parameters.
         """
         if self.settings.asynchronous:
@@ -192,8 +197,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
             [1 / batch.global_weight_sum, *self.optimizer.scalars(learning_rate)], np.float32
         )
         tensors = [tf.constant(scalars), *self.tensors(batch, training=True)]
-        # Call the concrete function directly, because the signature look-up of tf.function costs
-        # 0.2 ms per call.
+        # The concrete function is called directly, because the signature look-up of tf.function
+        # costs 0.2 ms per call.
         shapes = () if self.any_shape else tuple(tuple(array.shape) for array in tensors[1:])
         if shapes not in self._traced:
             first, *arrays = tensors
@@ -205,7 +210,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _push_gradients(self, batch: Batch) -> None:
         """Run an asynchronous update.
 
-        During the warm-up in `setup` there is no server yet, and the parameters do not change.
+        During the warm-up in `setup`, there is no server yet, so the parameters do not change.
         """
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         gradients = self._gradients(scale, *self.tensors(batch, training=True))
@@ -214,22 +219,25 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
             self.exchange.push()
 
     def _train(self, scalars: tf.Tensor, *inputs: tf.Tensor) -> None:
-        """Run a step. `scalars` are 1 / global_weight_sum and the scalars of the optimizer."""
+        """Run a step.
+
+        `scalars` contains 1 / global_weight_sum and the scalars of the optimizer.
+        """
         self.traces += 1
         gradients = self._reduced(scalars[0], *inputs)
         self._update(gradients, scalars[1:])
 
     def _reduced(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Return the gradients, summed over pieces and replicas.
+        """Return the gradients, summed over micro-batches and replicas.
 
-        They include a dynamic loss scale.
+        The gradients are multiplied by the dynamic loss scale, if any.
         """
         gradients = self._gradients(scale, *inputs)
         summed = self.sum_over_replicas(list(gradients.values()))
         return dict(zip(gradients, summed, strict=True))
 
     def _backward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Return the gradients of this replica's part of the loss, and add the loss to `total`."""
+        """Add this replica's share of the loss to `total`, and return its gradients."""
         zeros = {name: tf.zeros(value.shape) for name, value in self.optimizer.parameters.items()}
         loss, gradients = self._over_pieces(
             functools.partial(self.gradients_of, scale), zeros, inputs
@@ -238,9 +246,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         return self.loss_scale.unscaled(gradients)
 
     def _apply(self, gradients: Tensors, scalars: tf.Tensor) -> None:
-        """Check for overflow, unscale, clip and update, equally on every replica.
+        """Check the gradients for overflow, unscale and clip them, and update the parameters.
 
-        A step that overflows is skipped.
+        Every replica computes the same update. A step that overflows is skipped.
         """
         unscaled, taken = self.loss_scale.checked(gradients)
         self.optimizer.apply(clipped(unscaled, self.updates.clip_norm), scalars, taken)
@@ -249,9 +257,10 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _over_pieces(
         self, compute: Callable[..., Part], zeros: Tensors, inputs: tuple[tf.Tensor, ...]
     ) -> Part:
-        """Return the sum of `compute` over the pieces of the batch, computed in sequence.
+        """Return the sum of `compute` over the micro-batches of a batch.
 
-        Only the activations of one piece are in memory.
+        The micro-batches are computed in sequence, so only the activations of one micro-batch are
+        in memory.
         """
         count = self.updates.accumulation_steps
         if count == 1:
@@ -280,24 +289,26 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     # ------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensors:
-        """Return the gradients of a batch, summed over replicas. They include a dynamic loss scale.
+        """Return the gradients of a batch, summed over replicas, without an update.
 
-        Only running statistics are updated.
+        The gradients are multiplied by the dynamic loss scale, if any. Running statistics are
+        updated.
         """
-        # The function returns the gradients. Otherwise, TensorFlow would prune their computation.
+        # The function returns the gradients. Otherwise, TensorFlow would remove their computation
+        # from the graph.
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         return self._summed_gradients(scale, *self.tensors(batch, training=True))
 
     def run_loss(self, batch: Batch) -> None:
         """Compute the loss of a batch without gradients.
 
-        Running statistics are updated, as in a step.
+        Running statistics are updated, as in a training step.
         """
         tensors = self.tensors(batch, training=True)
         self._loss(tf.constant(np.float32(1 / batch.global_weight_sum)), *tensors)
 
     def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
-        """Add this replica's part of the loss to `total`."""
+        """Add this replica's share of the loss to `total`."""
         loss, _ = self._over_pieces(
             lambda piece: (self.loss(self.model, piece) * scale, {}), {}, inputs
         )
@@ -312,7 +323,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         )
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the size of the trained parameters' fp32 gradients, joined and cut into chunks."""
+        """Return the size of the trained parameters' joined fp32 gradients, cut into chunks."""
         sizes = [value.shape.num_elements() for value in self.optimizer.parameters.values()]
         return GradientAllReduceInfo(
             FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS)

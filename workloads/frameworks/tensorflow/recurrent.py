@@ -1,12 +1,11 @@
 """LSTMs over whole sequences in TensorFlow.
 
-There is one graph loop per direction, and a custom gradient.
+Each direction has one graph loop with a custom gradient.
 
 On a CPU, the alternatives were worse (docs/reference/workloads/gnmt.md). `BlockLSTMV2` has wrong
-gradients. `BlockLSTM`
-multiplies input and state in every step and is ten times slower at 1,024 values. TensorFlow's
-automatic gradient of a loop accumulates the recurrent weight's gradient in every step instead of
-computing a single product at the end.
+gradients. `BlockLSTM` multiplies input and state in every step and is ten times slower at 1,024
+hidden values. TensorFlow's automatic gradient of a loop accumulates the gradient of the recurrent
+weight in every step. The custom gradient computes a single product at the end instead.
 
 Shapes: L positions, B sentences, h hidden values. Weights have PyTorch's layout: (4h, …), with the
 gates in the order input, forget, cell, output.
@@ -21,9 +20,10 @@ import tensorflow as tf
 
 
 def lstm(x: tf.Tensor, weights: tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
-    """Return the hidden values (L, B, h) of inputs x (L, B, inputs), starting from zeros.
+    """Return the hidden values (L, B, h) of inputs x (L, B, inputs).
 
-    `weights` are the input weight, the recurrent weight and both biases.
+    The initial hidden and cell values are 0. `weights` contains the input weight, the recurrent
+    weight, and two biases.
     """
     of_input, of_state, bias, state_bias = weights
     positions, sentences, width = x.shape
@@ -49,10 +49,10 @@ def lstm_cell(
 def _advance(
     projected: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, weight: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Compute one step.
+    """Compute one step of the LSTM.
 
     Returns:
-        Activated gates (B, 4h), cell values (B, h) and hidden values (B, h).
+        Activated gates (B, 4h), cell values (B, h), and hidden values (B, h).
     """
     i, f, g, o = tf.split(projected + tf.matmul(hidden, weight, transpose_b=True), 4, 1)
     i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
@@ -62,7 +62,7 @@ def _advance(
 
 @tf.custom_gradient
 def _recurrence(projected: tf.Tensor, weight: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-    """Return the hidden values (L, B, h).
+    """Return the hidden values (L, B, h) of all positions.
 
     Args:
         projected: Contribution of the inputs to the gates, (L, B, 4h).
@@ -102,7 +102,7 @@ def _backwards(
 ) -> tf.Tensor:
     """Return the gradients of the gates' pre-activations (L, B, 4h).
 
-    `by_hidden` (L, B, h) are the gradients of the hidden values.
+    `by_hidden` (L, B, h) contains the gradients of the hidden values.
     """
     positions = by_hidden.shape[0]
     zeros = tf.zeros_like(by_hidden[0])

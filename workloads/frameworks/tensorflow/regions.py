@@ -1,10 +1,11 @@
 """ROIAlign over the levels of a pyramid, and non-maximum suppression, in TensorFlow.
 
-ROIAlign follows He et al. 2017 and their reference: no half-pixel shift, two samples in each
-direction of a bin, regions at least one cell wide. `crop_and_resize` computes the samples. Beyond
-the outermost cells of a map, `crop_and_resize` returns 0, while ROIAlign extends the map by another
-cell. Therefore, `bordered` adds a border of one cell, which repeats the outermost cells. XLA does
-not support the operator, so compiled functions do not include pooling.
+ROIAlign follows He et al. 2017 and the reference implementation of the paper: no half-pixel shift,
+two samples in each direction of a bin, regions at least one cell wide. TensorFlow's operator
+`crop_and_resize` computes the samples. Outside of a map, `crop_and_resize` returns 0, while
+ROIAlign extends the map by one cell. Therefore, `bordered` adds a border of one cell, which repeats
+the outermost cells. XLA does not support `crop_and_resize`, so compiled functions do not include
+pooling.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import tensorflow as tf
 from workloads.common.arrays import Float32s, Int64s
 
 SAMPLES = 2
-"""Samples in each direction of a bin."""
+"""Number of samples in each direction of a bin."""
 
 
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
-    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression, best first.
+    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression.
 
-    A box is dropped if a better remaining box overlaps it by more than `most_iou`.
+    The best box is first. A box is dropped if a better remaining box overlaps it by more than
+    `most_iou`.
     """
     with tf.device("CPU:0"):
         kept = tf.raw_ops.NonMaxSuppressionV3(
@@ -37,9 +39,9 @@ def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
 
 
 def bordered(maps: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Pad maps (B, h, w, C) for `pool`: (B, h + 2, w + 2, C) in fp32.
+    """Pad feature maps (B, h, w, C) for `pool`, to (B, h + 2, w + 2, C) in fp32.
 
-    A position on a map needs more digits than bf16 has.
+    A position on a map needs more precision than bf16 has.
     """
     return [
         tf.pad(tf.cast(level_map, tf.float32), [[0, 0], [1, 1], [1, 1], [0, 0]], "SYMMETRIC")
@@ -67,13 +69,13 @@ def pool(
 def _pool_level(level_map: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, side: int) -> tf.Tensor:
     """Return the pooled regions (n, side, side, C) of a bordered map.
 
-    `boxes` (n, 4) are in cells. `images` (n,) are the indices of their images.
+    `boxes` (n, 4) are in units of cells. `images` (n,) contains the image index of each box.
     """
     size = tf.maximum(boxes[:, 2:] - boxes[:, :2], 1)
-    to_first = size / (2 * SAMPLES * side)  # half of the distance between samples
+    to_first = size / (2 * SAMPLES * side)  # half of the distance between two samples
     first, last = boxes[:, :2] + to_first + 1, boxes[:, :2] + size - to_first + 1
     last_cell = tf.constant([level_map.shape[2] - 1, level_map.shape[1] - 1], tf.float32)
-    # The ends are fractions of the map, y before x.
+    # `crop_and_resize` expects the ends as fractions of the map, y before x.
     ends = tf.reverse(tf.stack([first / last_cell, last / last_cell], 1), [2])
     samples = tf.image.crop_and_resize(
         level_map, tf.reshape(ends, [-1, 4]), images, [SAMPLES * side] * 2

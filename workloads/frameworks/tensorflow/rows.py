@@ -1,8 +1,9 @@
-"""Sequences without padding in TensorFlow: one row per valid position, padded only for attention.
+"""Sequences without padding in TensorFlow, with one row per valid position.
 
-Shapes: B sequences padded to L, R rows, H heads of e values. A single gather of rows of e values
-pads the sequences, separates the heads and moves the head axis to the front. A second gather
-reverses this. Each of both gathers is the gradient of its counterpart, so no transpose is needed.
+Sequences are padded only for attention. Shapes: B sequences padded to L, R rows, H heads of e
+values. A single gather pads the sequences, separates the heads, and moves the head axis to the
+front. A second gather reverses these operations. Each gather is the gradient of the other gather,
+so no transpose is needed.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Any
 import tensorflow as tf
 
 Graded = tuple[Any, Callable[..., Any]]
-"""A value, and the function of its gradient."""
+"""A value and its gradient function."""
 
 
 class Rows:
     """The R valid positions of B sequences.
 
-    They are the first `lengths` positions of each sequence.
+    The valid positions are the first `lengths` positions of each sequence.
 
-    Under XLA, which needs static sizes, the rows include all positions.
+    XLA needs static sizes, so with XLA the rows include all positions.
     """
 
     def __init__(
@@ -29,31 +30,31 @@ class Rows:
     ) -> None:
         """Index the rows of sequences with `lengths` (B,), padded at their ends to `length`.
 
-        If `every`, padding positions have rows too.
+        If `every` is set, padding positions have rows too.
         """
         self.sequences, self.length, self.heads = tf.shape(lengths)[0], length, heads
         self.mask = tf.range(length) < lengths[:, None]
-        """Validity of each position, (B, L)."""
+        """Mask of the valid positions, (B, L)."""
         self.places = (
             _all_places(lengths.shape[0], length)
             if every
             else tf.cast(tf.where(self.mask), tf.int32)
         )
-        """Sequence and position of each row, (R, 2)."""
+        """Sequence index and position of each row, (R, 2)."""
         self.sequence, self.position = self.places[:, 0], self.places[:, 1]
         self._parts: dict[int, list[tf.Tensor]] = {}
         places = self.sequence[:, None] * self.heads + tf.range(self.heads)
         self._back = places * length + self.position[:, None]
-        """Indices of the (R, H) rows of e values in (B, H, L)."""
+        """Index (R, H) of each row and head in the flattened positions (B, H, L)."""
 
     def of(self, array: tf.Tensor) -> tf.Tensor:
-        """Return the values of the rows, (R,), from an array (B, L)."""
+        """Return the values (R,) of the rows from an array (B, L)."""
         return tf.gather_nd(array, self.places)
 
     def padded(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:
         """Pad x (R, parts · H · e) and split it into `parts` arrays (B, H, L, e).
 
-        Padding has zeros.
+        Padding positions are 0.
         """
         width, sources = x.shape[1], self._rows_of(parts)
         size = width // (parts * self.heads)
@@ -70,7 +71,7 @@ class Rows:
         return cut(x)
 
     def packed(self, x: tf.Tensor) -> tf.Tensor:
-        """Pack (B, H, L, e) into (R, H · e)."""
+        """Convert padded heads (B, H, L, e) to rows (R, H · e)."""
         size, (sources,) = x.shape[3], self._rows_of(1)
 
         @tf.custom_gradient
@@ -84,7 +85,7 @@ class Rows:
         return joined(x)
 
     def _rows_of(self, parts: int) -> list[tf.Tensor]:
-        """Return for each part the indices (B, H, L) of its rows of e values in (R, parts, H).
+        """Return, for each of `parts` arrays, the indices (B, H, L) into rows (R, parts, H).
 
         At padding, the index is the index after the last row.
         """
@@ -107,7 +108,7 @@ def _and_zeros(x: tf.Tensor) -> tf.Tensor:
 
 
 def _all_places(sequences: int, length: int) -> tf.Tensor:
-    """Return the sequence and position of all positions, (B · L, 2)."""
+    """Return the sequence index and position of all positions, (B · L, 2)."""
     return tf.reshape(
         tf.stack(tf.meshgrid(tf.range(sequences), tf.range(length), indexing="ij"), -1), [-1, 2]
     )

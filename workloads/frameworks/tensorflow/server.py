@@ -5,8 +5,8 @@ The workers' sessions read and update variables on a parameter-server task.
 `tf.distribute.ParameterServerStrategy` has a single coordinator that sends functions to passive
 workers. In this suite, each worker runs the training loop on its data, and two programs in eager
 mode cannot share variables. Therefore, the server is a `tf.distribute.Server` of job `ps`, and each
-worker opens a graph-mode session on it. Variables with the same name are shared by all sessions.
-All operators of this graph run on the server. The model is trained in eager mode.
+worker opens a graph-mode session on it. All sessions share the variables with the same name. All
+operators of the graph run on the server. The worker trains the model in eager mode.
 
 A critical section makes each update and each copy of the weights atomic.
 """
@@ -28,7 +28,7 @@ _MUTEX = "weights"
 
 
 def serve(address: str) -> None:
-    """Run the server that holds the variables of the workers' sessions. Never returns."""
+    """Run the server that stores the variables of the workers' sessions. Never returns."""
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, device_count={"GPU": 0})
     tf.distribute.Server({"ps": [address]}, job_name="ps", task_index=0, config=config).join()
 
@@ -49,9 +49,9 @@ class ParameterServerTransport:
         self._session = tf.compat.v1.Session(f"grpc://{address}", graph=graph)
 
     def _build(self, shapes: Mapping[str, tuple[int, ...]], workload: Workload) -> None:
-        """Create the variables and the operations of the graph.
+        """Create the variables and operations of the graph.
 
-        They have the same names in every worker.
+        Variables and operations have the same names in every worker.
         """
         total = sum(self._sizes.values()) + self._tail
         model = Model(shapes)
@@ -60,7 +60,8 @@ class ParameterServerTransport:
         section = tf.CriticalSection(name=_MUTEX, shared_name=_MUTEX)
         self._input = tf.compat.v1.placeholder(tf.float32, [total])
 
-        @tf.function(autograph=False)  # keeps the order of assignments, unlike a graph
+        # a tf.function keeps the order of assignments, unlike a graph
+        @tf.function(autograph=False)
         def update(vector: tf.Tensor) -> tf.Tensor:
             gradients, tail = self._parts(vector, shapes)
             optimizer.apply(gradients, tail[:1], None)
@@ -94,7 +95,7 @@ class ParameterServerTransport:
     def _parts(
         self, flat: tf.Tensor, shapes: Mapping[str, tuple[int, ...]]
     ) -> tuple[Tensors, tf.Tensor]:
-        """Split a flat vector into tensors by name and the metadata."""
+        """Split a flat vector into tensors by name, and the metadata."""
         *parts, tail = tf.split(flat, [*self._sizes.values(), self._tail])
         return {
             name: tf.reshape(part, shapes[name]) for name, part in zip(shapes, parts, strict=True)
@@ -103,7 +104,7 @@ class ParameterServerTransport:
     def begin(self) -> None:
         """Send the initial weights to the server.
 
-        A single worker calls it before any worker pulls.
+        A single worker calls this method before any worker pulls.
         """
         self._session.run(self._create)
         values = [value.numpy().reshape(-1) for value in self._parameters.values()]
@@ -121,10 +122,10 @@ class ParameterServerTransport:
         return flat[first:]
 
     def push(self, tail: Array) -> None:
-        """Send the gradients of the last `hold` and the metadata to the server."""
+        """Send the gradients of the last call of `hold`, and the metadata, to the server."""
         parts = [self._gradients[name].numpy().reshape(-1) for name in self._parameters]
         self._session.run(self._push, {self._input: np.concatenate([*parts, tail])})
 
     def hold(self, gradients: Tensors) -> None:
-        """Store the gradients, by name, for the next push."""
+        """Store the gradients by name for the next push."""
         self._gradients = gradients

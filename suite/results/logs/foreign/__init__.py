@@ -1,4 +1,5 @@
-"""Reads logs of other programs, and infers their dialects, attempts, epochs, and targets.
+"""Reads logs of other programs and infers missing values.
 
-`own.py` reads logs of this suite.
+The package infers a log's dialect, attempts, epochs, and targets. `own.py` reads the logs of this
+suite.
 """

@@ -1,9 +1,10 @@
-"""Finds the attempts in a log, and chooses the attempt that counts.
+"""Finds the attempts in a log and chooses the attempt to evaluate.
 
-A log has several attempts if a relaunched program appended to it.
+A log has several attempts if a relaunched program appended to the file.
 
-Several processes of a run may write to the same file. They repeat records within seconds, and each
-may log a seed. A relaunch repeats records later, or after the first attempt has trained.
+Several processes of a run may write to the same file. These processes repeat records within
+seconds, and each process may log a seed. A relaunched program repeats records later, or after the
+first attempt has trained.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from suite.results.logs.keys import STRUCTURAL
 from workloads.api import Json
 
 _RELAUNCH_MS = 1000.0
-"""Minimum time that a program takes to start."""
+"""Minimum startup time of a program in ms."""
 SIMULTANEOUS_MS = 20_000.0
-"""Processes of a run write the same record within this time.
+"""Maximum time in ms between equal records of two processes of a run.
 
-In 13,000 published logs, 11 s pass at most between the seeds of two processes.
+In 13,000 published logs, at most 11 s pass between the seeds of two processes.
 """
 _MAX_ATTEMPTS = 100
 """Maximum number of attempts in a file."""
@@ -37,46 +38,46 @@ _TRAINED = frozenset(
         "run_stop",
     }
 )
-"""Keys of records that a run writes only after it has trained."""
+"""Keys of records that are written only after training has begun."""
 _IN_ORDER = (
     frozenset({"init_stop", "run_start", "train_loop", "epoch_start", "block_start", "eval_result"})
     | _TRAINED
 )
-"""Keys of records that do not belong to the header of an attempt."""
+"""Keys of records that appear after the header of an attempt."""
 _IDENTITY = tuple(sorted(key for key in STRUCTURAL if key.startswith("submission_")))
 _HEADER = frozenset(
     {*_IDENTITY, "cache_clear", "init_start", "seed", "run_set_random_seed", "global_batch_size"}
 )
-"""Keys that a program logs only before it trains."""
+"""Keys of records in the header of an attempt, which is written before training."""
 _OPENS = ("init_start", "run_start", "submission_benchmark")
-"""Keys of which a file with several attempts has several records."""
+"""Keys that occur repeatedly in a file with several attempts."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt of a run: its records in the order of the file."""
+    """Records of an attempt in file order."""
 
     events: Sequence[Event]
 
     @property
     def complete(self) -> bool:
-        """True if the attempt has a start and an end."""
+        """Return True if the attempt has `run_start` and `run_stop`."""
         keys = {event.key for event in self.events}
         return "run_start" in keys and "run_stop" in keys
 
     @property
     def lines(self) -> tuple[int, int]:
-        """First and last line in the file."""
+        """Return the first and last line numbers of the attempt in the file."""
         return min(event.line for event in self.events), max(event.line for event in self.events)
 
 
 def find_attempts(events: Sequence[Event]) -> list[Attempt]:
     """Return the attempts in a log, in order of time.
 
-    A log of a single run has a single attempt, also if several processes wrote it.
+    A log of a single run has a single attempt, even if several processes wrote to the log.
 
     Args:
-        events: Records in the order of the file, without repeats.
+        events: Records in file order, without repeated records.
     """
     counts = dict.fromkeys(_OPENS, 0)
     for event in events:
@@ -92,20 +93,19 @@ def find_attempts(events: Sequence[Event]) -> list[Attempt]:
 
 
 def choose_attempt(attempts: Sequence[Attempt]) -> int:
-    """Return the number, from 0, of the last complete attempt.
+    """Return the index of the last complete attempt.
 
-    If no attempt is complete, it is the last attempt.
+    If no attempt is complete, the function returns the index of the last attempt.
     """
     complete = [index for index, attempt in enumerate(attempts) if attempt.complete]
     return complete[-1] if complete else len(attempts) - 1
 
 
 def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[Event]:
-    """Return the records of an attempt, and the identity of the submission.
+    """Return the records of an attempt, preceded by the records that name the submission.
 
-    The identity may be in an earlier attempt.
-
-    A wrapper script may write the identity once, before the first attempt.
+    A wrapper script may write the submission's records only once, before the first attempt. The
+    function therefore also searches the other attempts.
     """
     events = attempts[chosen].events
     logged = {event.key for event in events}
@@ -132,7 +132,7 @@ def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
 
 
 def _start_positions(events: Sequence[Event]) -> list[int]:
-    """Return where attempts begin among records in order of time."""
+    """Return the indices at which attempts begin, for records in order of time."""
     starts = [0]
     header = _Header()
     for position, event in enumerate(events):
@@ -147,29 +147,29 @@ def _start_positions(events: Sequence[Event]) -> list[int]:
 
 
 class _Header:
-    """Follows an attempt and finds the start of the next attempt, which writes the header again."""
+    """Tracks the records of an attempt and detects the header of the next attempt."""
 
     def __init__(self, start: int = 0) -> None:
         self._position = start
-        """Position of the next record."""
+        """Index of the next record."""
         self._first_ms: dict[str, float] = {}
-        """Key to the time of its first record."""
+        """Time of the first record of each key."""
         self._last_ms = math.inf
         self._batch: Json = None
         self._trained = False
         self._repeats_from = start
-        """All records from here on repeat keys of the attempt."""
+        """Index from which all records repeat keys of the attempt."""
         self._paused_at: int | None = None
-        """The first of these records that comes after a pause."""
+        """Index of the first repeated record after a pause."""
         self._opened_at = -1
-        """The last record that opens a header."""
+        """Index of the last record that begins a header."""
         self._reopened_at: int | None = None
-        """First record that repeats a key of the header, after all records that come after the
-        header.
+        """Index of the first repeated header record after the last record that does not belong
+        to the header.
         """
 
     def add(self, event: Event) -> None:
-        """Add a record of the attempt. Records come in order of time."""
+        """Add the next record of the attempt, in order of time."""
         repeats = event.key in self._first_ms
         if not repeats or event.key in _IN_ORDER:
             self._repeats_from, self._paused_at = self._position + 1, None
@@ -189,7 +189,7 @@ class _Header:
         self._position += 1
 
     def new_attempt(self, event: Event) -> int | None:
-        """Return the start of a new attempt if the next record begins it, otherwise None."""
+        """Return the start index of a new attempt that the record reveals, or None."""
         has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
         if event.key == "run_start" or (event.key == "init_start" and has_started):
             begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
@@ -206,16 +206,16 @@ class _Header:
             or event.key not in self._first_ms
         ):
             return None
-        # The attempt died before init_stop, or a second process of the run writes.
+        # Either the attempt died before init_stop, or a second process of the run is writing.
         other_batch = event.key == "global_batch_size" and event.value != self._batch
         begins = self._repeats_from if other_batch and self._paused_at is None else self._paused_at
         return begins if begins is not None and begins <= self._opened_at else None
 
 
 def _with_runs(events: Sequence[Event], starts: Sequence[int]) -> list[int]:
-    """Return the starts of attempts.
+    """Return the start indices without sections that continue an attempt.
 
-    Parts with a `run_stop` but no `run_start` continue an attempt and have no start.
+    A section with a `run_stop` but no `run_start` continues the previous attempt.
     """
     kept = [starts[0]]
     for start, end in itertools.pairwise([*starts[1:], len(events)]):

@@ -1,9 +1,9 @@
-"""Infers the epochs trained until the target was reached.
+"""Infers the number of epochs that a run trained until it reached the target.
 
-Programs label epochs from 1 (the rules from v0.6 on), 0 or -1, and some log fewer epoch starts than
-they train. A label becomes a count by all available evidence: the starts of epochs and blocks, the
-labels of `eval_start`, the distance of evaluations, and the time before the first evaluation.
-Contradictory evidence gives no count.
+Programs label epochs from 1 (as the rules require since v0.6), 0, or -1, and some programs log
+fewer epoch starts than they train. The module infers the number of epochs from the starts of epochs
+and blocks, the labels of `eval_start`, the interval between evaluations, and the time before the
+first evaluation. The number is unknown if this evidence is contradictory.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from suite.results.logs.events import Event, ProblemCode, Remarks, number
 from suite.results.logs.record import Evaluation
 
 _SAME = 0.01
-"""Labels closer than this are equal: some logs have 32.746 for 32.75."""
+"""Tolerance for equal labels. Some logs contain 32.746 for 32.75."""
 _SLACK_EPOCHS = 0.5
-"""Tolerance of the time before an evaluation, in epochs, since epochs differ in length."""
+"""Tolerance in epochs for the time before an evaluation, because epochs differ in length."""
 _EQUAL_TIMES = 0.05
-"""Largest relative difference of the times of equal blocks.
+"""Maximum relative difference between the times of equal blocks.
 
 The first block may be shorter or include setup.
 """
 _ONE_CYCLE = 3
-"""Minimum number of labels whose equal distance counts as a rule of the program."""
+"""Minimum number of evenly spaced labels that show a fixed evaluation interval."""
 
 
 class _Start(NamedTuple):
-    """An `epoch_start` or `block_start`."""
+    """Record of an `epoch_start` or `block_start`."""
 
     time_ms: float
     label: float | None
@@ -44,54 +44,54 @@ class _Start(NamedTuple):
 
 @dataclass(frozen=True)
 class _Signs:
-    """Evidence on the epochs of evaluations, of which the last reached the target."""
+    """Evidence for the epoch numbers of evaluations up to the one that reached the target."""
 
     evaluations: Sequence[Evaluation]
     times: tuple[float, ...]
     """Times of the evaluations in ms."""
     labels: tuple[float, ...]
-    """Labels of the evaluations, in order. Empty without consistent labels."""
+    """Epoch labels of the evaluations, in order. Empty if the labels are inconsistent."""
     agreed: bool
-    """True if each evaluation has two labels that differ by 1, so that the higher label is the
-    count.
+    """True if the two labels of each evaluation differ by 1. The higher label then equals the
+    number of trained epochs.
     """
     starts: tuple[_Start, ...]
-    """Starts of epochs, or of blocks if no epoch start is logged.
+    """Start records of epochs, or of blocks if the log has no epoch starts.
 
-    In order of time, also after the run.
+    The records are in order of time and include records after the run.
     """
     blocks: tuple[_Start, ...]
-    """Starts of blocks up to the last evaluation, in order of time."""
+    """Start records of blocks up to the last evaluation, in order of time."""
     opened_ms: Mapping[float, float]
-    """Label of an `eval_start` to its time."""
+    """Time of each `eval_start` by its label."""
     first_training_ms: float | None
-    """Start of the training loop, or of the run."""
+    """Start of the training loop, or of the run if the training loop is not logged."""
     last_of_run: bool
-    """True if the evaluation that reached the target is the last in the log."""
+    """True if no evaluation follows the evaluation that reached the target."""
     by_rules: bool
-    """True from v0.6 on, where the rules count from 1.
+    """True for logs since v0.6, whose rules number epochs from 1.
 
-    In v0.5 and dated lines, programs label epochs from 0, 1 or -1.
+    In v0.5 logs and dated lines, programs label epochs from 0, 1, or -1.
     """
     remarks: Remarks
 
     def remark(self, text: str, code: ProblemCode = ProblemCode.EPOCH_LABELS) -> None:
-        """Add a remark on the evaluation that reached the target."""
+        """Add a remark on the line of the evaluation that reached the target."""
         self.remarks.add(self.evaluations[-1].line, code, text)
 
     @property
     def has_labels(self) -> bool:
-        """Whether any evaluation has a label."""
+        """Return whether any evaluation has a label."""
         return any(evaluation.epoch is not None for evaluation in self.evaluations)
 
     @property
     def begun(self) -> tuple[int, ...]:
-        """Epochs that the log had started by each evaluation."""
+        """Return the number of epochs that had started before each evaluation."""
         return tuple(evaluation.epochs_begun for evaluation in self.evaluations)
 
     @property
     def started(self) -> list[float]:
-        """The labels of starts, ascending."""
+        """Return the distinct labels of epoch or block starts in ascending order."""
         return sorted({start.label for start in self.starts if start.label is not None})
 
 
@@ -102,11 +102,11 @@ def epochs_at(
     evaluations: Sequence[Evaluation],
     remarks: Remarks,
 ) -> float | None:
-    """Return the epochs trained at evaluation number `reached` (from 0).
+    """Return the number of epochs trained at evaluation index `reached`.
 
-    Contradictory logs give a remark and no count.
+    For a contradictory log, the function adds a remark and returns None.
 
-    `by_rules`: the log is of a round that numbers epochs from 1, and not in dated lines.
+    `by_rules` is True if the round numbers epochs from 1 and the log has no dated lines.
     """
     signs = _signs(reached, by_rules, events, evaluations, remarks)
     counted = None if signs.by_rules else _begun_epochs(signs)
@@ -134,17 +134,17 @@ def epochs_at_stop(
     evaluations: Sequence[Evaluation],
     stop_ms: float,
 ) -> float:
-    """Return the epochs trained by `run_stop`.
+    """Return the number of epochs trained until `run_stop`.
 
-    They are more than `epochs` if the run continued after the target.
+    The result exceeds `epochs` if the run continued after the target.
 
-    The count has the epochs by the last evaluation, and the epochs that began after it and ended
-    before `run_stop`.
+    The result is the number of epochs until the last evaluation, plus the epochs that started after
+    this evaluation and ended before `run_stop`.
 
     Args:
-        epochs: Epochs trained at the evaluation that reached the target.
-        reached: Number (from 0) of that evaluation.
-        by_rules: As in `epochs_at`.
+        epochs: Number of epochs trained at the evaluation that reached the target.
+        reached: Index of the evaluation that reached the target.
+        by_rules: See `epochs_at`.
         events: Records of the log.
         evaluations: Evaluations of the run, in order of time.
         stop_ms: Time of `run_stop`.
@@ -179,7 +179,7 @@ def _signs(
     times = tuple(
         first_ms.get("run_start", 0.0) + 1000.0 * evaluation.seconds for evaluation in upto
     )
-    # v0.5 has the epoch of an `eval_start` as value
+    # In v0.5 logs, the value of `eval_start` is the epoch.
     openings = [
         (e.time_ms, number(e.metadata.get("epoch_num", e.value))) for e in by_key["eval_start"]
     ]
@@ -223,12 +223,12 @@ def _labels(
     openings: Sequence[tuple[float, float | None]],
     remarks: Remarks,
 ) -> tuple[tuple[float, ...], bool]:
-    """Return the labels of the evaluations, and whether they certainly are counts.
+    """Return the labels of the evaluations, and whether the labels certainly count epochs.
 
-    Unordered labels are left out.
+    Labels that are not in order are ignored.
 
-    `eval_accuracy` has labels, and so has `eval_start`, which may contradict it: (ms, label) in
-    `openings`.
+    Both `eval_accuracy` and `eval_start` have labels, which may contradict each other. `openings`
+    contains the pairs (ms, label) of `eval_start`.
     """
     line = evaluations[-1].line
     evaluation_labels = [evaluation.epoch for evaluation in evaluations]
@@ -251,7 +251,7 @@ def _labels(
     repeated = [label for label in evaluation_labels if label is not None]
     if (
         not in_order and repeated == opening and repeated == sorted(repeated)
-    ):  # several evaluations in an epoch
+    ):  # The log has several evaluations per epoch.
         return tuple(repeated), False
     if not opened or not in_order:
         if opened and repeated:
@@ -272,7 +272,7 @@ def _labels(
 
 
 def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
-    """Return the labels if they are complete and increase, else an empty tuple."""
+    """Return the labels if none is missing and they increase, otherwise an empty tuple."""
     present = tuple(label for label in labels if label is not None)
     return (
         present
@@ -282,9 +282,10 @@ def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
 
 
 def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[float, ...]:
-    """Return the sorted labels of evaluations in a different order.
+    """Return the sorted labels of evaluations that are logged out of order.
 
-    This requires that the labels are complete and that the last label is the highest.
+    The labels must be evenly spaced, and the last label must be the highest. Otherwise the result
+    is empty.
     """
     labels = tuple(
         sorted(evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None)
@@ -304,14 +305,14 @@ def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[floa
 
 
 def _begun_epochs(signs: _Signs) -> float | None:
-    """Return the number of started epochs if it agrees with the labels of the evaluations.
+    """Return the number of started epochs if the labels of the evaluations agree with it.
 
-    The number is also valid if the evaluations have no labels.
+    Without labels, the number of started epochs is used if each evaluation follows a new start.
     """
     begun = signs.begun
     if not begun[-1] or (
         signs.labels and signs.labels[0] < 0 == begun[0]
-    ):  # the first epoch has no start
+    ):  # The log has no start of the first epoch.
         return None
     if not signs.has_labels:
         if len(set(begun)) == len(begun):
@@ -324,7 +325,7 @@ def _begun_epochs(signs: _Signs) -> float | None:
     epochs = [evaluation.epoch for evaluation in signs.evaluations]
     labels = (
         sorted(signs.labels) if set(signs.labels) == set(epochs) else epochs
-    )  # in order if they were shuffled
+    )  # Shuffled labels are compared in sorted order.
     ahead = {
         count - label if label is not None else None
         for count, label in zip(begun, labels, strict=True)
@@ -340,9 +341,9 @@ def _begun_epochs(signs: _Signs) -> float | None:
 
 
 def _one_epoch_each(signs: _Signs) -> float | None:
-    """Return the number of started epochs, or of blocks of a single epoch.
+    """Return the number of started epochs, or of blocks with a single epoch each.
 
-    This requires that each has a single evaluation.
+    Each epoch or block must have exactly one evaluation.
     """
     starts = [start for start in signs.starts if start.time_ms < signs.times[-1]]
     first_ms = {start.label: start.time_ms for start in reversed(starts) if start.label is not None}
@@ -361,11 +362,11 @@ def _one_epoch_each(signs: _Signs) -> float | None:
 
 
 def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
-    """Return the epochs of blocks of equal size and time.
+    """Return the number of epochs in blocks of equal size and time.
 
-    This requires a single evaluation per block and labels that are rounded down.
+    The log must have one evaluation per block and labels that are rounded down.
 
-    Google's ResNet of v0.7 rounds down the steps divided by the steps of an epoch: the label is 38
+    Google's ResNet of v0.7 rounds down the steps divided by the steps per epoch. The label is 38
     after ten blocks of 2,502 steps, which are 40.0 epochs.
     """
     sizes = {block.epochs for block in signs.blocks}
@@ -390,9 +391,9 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
 
 
 def _offset(signs: _Signs) -> int | None:
-    """Return the difference between trained epochs and the label of an evaluation.
+    """Return the difference between the trained epochs and an evaluation's label.
 
-    It is 0, 1, or 2, if the log shows it.
+    The difference is 0, 1, or 2, or None if the log does not show it.
     """
     first, begun, trained = signs.labels[0], signs.begun, _epochs_by_time(signs)
     if signs.agreed:
@@ -405,8 +406,8 @@ def _offset(signs: _Signs) -> int | None:
         )
     after_all = begun[0] == begun[-1] >= signs.labels[-1] and signs.started[:1] == [1]
     if len(signs.labels) > 1 and (begun == signs.labels or after_all):
-        # the untrained model is evaluated too, before the first epoch or with all models after the
-        # last epoch
+        # The untrained model is also evaluated, either before the first epoch or together with all
+        # saved models after the last epoch.
         signs.remark(
             "evaluations are labeled with the epochs trained, from 0 for the untrained model"
         )
@@ -418,9 +419,9 @@ def _offset(signs: _Signs) -> int | None:
 
 
 def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | None:
-    """Return the offset of labels that begin above 0, and may count from 0 or 1.
+    """Return the label offset if the first label is positive.
 
-    By the rules they count from 1.
+    The labels may start at 0 or 1. The rules require a start at 1.
     """
     first = signs.labels[0]
     too_early = trained is not None and trained < first + _SLACK_EPOCHS
@@ -444,22 +445,23 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
             ProblemCode.NO_EPOCH_COUNT,
         )
         return None
-    if offset or not signs.by_rules:  # the rules require labels from 1 since v0.6
+    if offset or not signs.by_rules:  # Since v0.6, the rules require labels that start at 1.
         signs.remark(f"epochs are labeled from {1 - offset}, by {evidence}")
     return offset
 
 
 def _offset_by_starts(signs: _Signs) -> int | None:
-    """Return the offset according to the starts of epochs.
+    """Return the label offset according to the starts of epochs.
 
-    The starts keep pace with evaluations, begin blocks after them, or are complete.
+    The function uses three sources: the starts before each evaluation, the labels of the starts
+    after each evaluation, and the total number of starts.
     """
     started, begun = signs.started, signs.begun
     if not started:
         return None
     if any(begun) and signs.opened_ms.keys() >= set(
         signs.labels
-    ):  # the next may start while the model is evaluated
+    ):  # The next epoch may start while the model is evaluated.
         first_ms = sorted({start.label: start.time_ms for start in reversed(signs.starts)}.values())
         begun = tuple(bisect_right(first_ms, signs.opened_ms[label]) for label in signs.labels)
     positions = (bisect_left(signs.starts, time, key=itemgetter(0)) for time in signs.times[:-1])
@@ -482,9 +484,10 @@ def _offset_by_starts(signs: _Signs) -> int | None:
 
 
 def _offset_by_distance(labels: Sequence[float]) -> int | None:
-    """Return the offset of a program that evaluates every n epochs.
+    """Return the label offset of a program that evaluates every n epochs.
 
-    Its first label is n (counted from 1) or n - 1 (counted from 0).
+    The first label is n if the program numbers epochs from 1, and n - 1 if it numbers epochs from
+    0.
     """
     distances = _distances(labels)
     if len(labels) < _ONE_CYCLE or not all(
@@ -497,10 +500,10 @@ def _offset_by_distance(labels: Sequence[float]) -> int | None:
 
 
 def _epochs_by_time(signs: _Signs) -> float | None:
-    """Return the maximum number of epochs for which there was time before the first evaluation.
+    """Return the number of epochs that fit in the time before the first evaluation.
 
-    Returns None if the time is too imprecise to distinguish a single epoch, as it is above eight
-    epochs.
+    The function returns None above eight epochs, because the estimate is then less precise than one
+    epoch.
     """
     if len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > 8:
         return None

@@ -1,4 +1,4 @@
-"""Interprets the records of a foreign log."""
+"""Interprets the records of a log that another program wrote."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from workloads.api import Json
 
 _RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": UNKNOWN_ROUND}
 _LATE_MS = 10.0
-"""An evaluation may be stamped this much later than the `run_stop` that follows from it.
+"""Maximum time in ms between a `run_stop` and a late record of the run's last evaluation.
 
-HugeCTR rounds its stamps to 10 ms.
+HugeCTR rounds its time stamps to 10 ms.
 """
 
 
 def interpret(
     path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str
 ) -> RunRecord:
-    """Return the record of a foreign log. New problems follow `problems`.
+    """Return the record of a foreign log. New problems are appended to `problems`.
 
     Args:
         path: Path of the log.
-        events: Records of the log, each once.
+        events: Records of the log, without repeated records.
         problems: Problems of the file and its lines.
         digest: Hash of all records.
     """
@@ -65,7 +65,7 @@ def _with_result(
     problems: list[Problem],
     remarks: Remarks,
 ) -> RunRecord:
-    """Return the record with the targets, time, evaluations, end, and epochs of the run."""
+    """Add the targets, time, evaluations, end, and epochs of the run to the record."""
     settings, benchmark = record.settings, record.benchmark
     targets, source = qualities.find_targets(settings.workload, record.format, target, remarks)
     clock = find_clock(events, benchmark, record.format, problems)
@@ -91,9 +91,9 @@ def _with_result(
 def _records_of_attempt(
     events: Sequence[Event], log_format: str, problems: list[Problem]
 ) -> Sequence[Event]:
-    """Return the records of the attempt that counts.
+    """Return the records of the chosen attempt.
 
-    Several attempts, and several formats, are problems.
+    Several attempts or several line formats in a file are problems.
     """
     found = attempts.find_attempts(events)
     if len(found) > 1:
@@ -112,7 +112,7 @@ def _records_of_attempt(
 def _settings(
     first: Mapping[str, Event], workload: str, log_format: str, problems: list[Problem]
 ) -> RunSettings:
-    """Return the settings that keys of the rules state."""
+    """Return the settings in the log keys that the rules define."""
     logged = first.get("global_batch_size")
     batch = whole_number(logged.value) if logged else None
     odd = odd_value("global_batch_size", batch, logged.line) if logged else None
@@ -137,7 +137,10 @@ def _settings(
 
 
 def _batch(settings: RunSettings, logged: Mapping[str, Json]) -> tuple[int | None, str]:
-    """Return the logged samples per step, and whether they count all devices."""
+    """Return the logged batch size and a note on its scope.
+
+    The note is `global` for all devices, or a warning that the log does not state the scope.
+    """
     if settings.global_batch_size is not None:
         return settings.global_batch_size, "global"
     batch = whole_number(logged.get("input_batch_size"))
@@ -166,7 +169,7 @@ def _end(
     benchmark: str,
     problems: list[Problem],
 ) -> RunEnd:
-    """Return how the run ended. A figure that is not plausible makes it a failed run."""
+    """Return how the run ended. An implausible value makes the run a failed run."""
     if clock.start is not None and clock.end is not None and clock.end.key == "eval_result":
         end = _end_by_result(evaluations)
     else:
@@ -177,7 +180,7 @@ def _end(
 
 
 def _end_by_result(evaluations: quality.Evaluations) -> RunEnd:
-    """Return the end of a run whose time comes from `eval_result`."""
+    """Return the end of a run whose time is recorded in `eval_result`."""
     if evaluations.reached is not None:
         return SUCCESS
     return RunEnd(
@@ -194,7 +197,7 @@ def _epochs(
     clock: quality.RunClock,
     remarks: Remarks,
 ) -> tuple[float | None, float | None]:
-    """Return the epochs until the evaluation that reached the target, and until the end."""
+    """Return the epochs until the target, and the epochs until the end of the run."""
     assert found.reached is not None
     evaluations = found.used
     epochs = epochs_at(found.reached, by_rules, events, evaluations, remarks)

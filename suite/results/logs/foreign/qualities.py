@@ -1,4 +1,4 @@
-"""Parses the targets and qualities of foreign logs, which have many forms."""
+"""Parses the targets and quality values of foreign logs, which have many formats."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from workloads.api import Json
 def find_targets(
     workload: str, log_format: str, logged: Event | None, remarks: Remarks
 ) -> tuple[Mapping[str, float], str]:
-    """Return the targets and their source: `log`, `rules` or empty.
+    """Return the targets and their source: `log`, `rules`, or an empty string.
 
-    `logged`: the first `quality_target`.
+    `logged` is the first `quality_target` record.
     """
     if logged is not None:
         targets = read_quality(logged, {}, workload, remarks)
@@ -30,18 +30,18 @@ def find_targets(
 
 
 def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
-    """Check whether a log named `ssd` is of v2.0 or later.
+    """Check whether a log named `ssd` belongs to v2.0 or later.
 
-    Such a log is of RetinaNet on Open Images, not of SSD on COCO.
+    Such a log is a log of RetinaNet on Open Images, not of SSD on COCO.
 
-    The rules of `ssd` require `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a
-    warm-up in epochs from v2.0 on (mlperf-logging, training_1.1.0 and
-    training_2.0.0/closed_ssd.yaml). `values`: the first value of each key.
+    Up to v1.1, the rules of `ssd` require `model_bn_span` and a warm-up in steps. From v2.0 on, the
+    rules require Adam and a warm-up in epochs (mlperf-logging, training_1.1.0 and
+    training_2.0.0/closed_ssd.yaml). `values` contains the first value of each key.
     """
     if benchmark != "ssd" or "model_bn_span" in values:
         return False
     samples, batch = (number(values.get(key)) for key in ("train_samples", "global_batch_size"))
-    # 1,170,301 training images. NVIDIA's code logs the number of batches
+    # The data set has 1,170,301 training images. NVIDIA's code logs the number of batches.
     images = samples is not None and any(
         abs(samples * n - 1_170_301) <= 2 * n for n in (1.0, batch or 1.0)
     )
@@ -49,16 +49,16 @@ def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
 
 
 def _rules_name(benchmark: str) -> str:
-    """Return the name of a benchmark in the rules. Logs have several names for Mask R-CNN."""
+    """Return the name of a benchmark in the rules. Mask R-CNN has several names in logs."""
     return "maskrcnn" if workload_name(benchmark) == "maskrcnn" else benchmark
 
 
 def bleu_targets_in_log_scale(
     targets: Mapping[str, float], source: str, evaluations: Sequence[Evaluation], remarks: Remarks
 ) -> Mapping[str, float]:
-    """Return the targets in the scale of the log.
+    """Return the BLEU targets in the scale of the log.
 
-    In the rules of v0.7 BLEU is a fraction, but some logs have points.
+    In the rules of v0.7, BLEU is a fraction. Some logs use percentage points.
     """
     target = targets.get("bleu", 1.0)
     above = [evaluation for evaluation in evaluations if evaluation.quality.get("bleu", 0.0) > 1.0]
@@ -75,18 +75,20 @@ def bleu_targets_in_log_scale(
 def read_quality(
     event: Event, targets: Mapping[str, float], benchmark: str, remarks: Remarks
 ) -> dict[str, float]:
-    """Return metric name to value of a number, string, list, pair or object.
+    """Return the metrics and values in a record as a mapping.
 
-    The mapping is empty without a number.
+    The value of the record may be a number, string, list, pair, or object. The mapping is empty if
+    the record contains no number.
 
-    A bare number has the name of the only target. Null, NaN and infinity are values of an
-    evaluation that has diverged. `remarks` receives conversions.
+    A bare number is assigned to the only target metric. Null, NaN, and infinity are the values of a
+    diverged run's evaluation. `remarks` receives a remark for each conversion.
     """
     value = _value_inside_text(event, remarks)
     name = _metric_of_number(event, targets)
     if isinstance(value, dict):
         inner = value.get("accuracy")
-        value = inner if isinstance(inner, dict) else value  # v0.6 Mask R-CNN
+        # The nested object occurs in v0.6 Mask R-CNN.
+        value = inner if isinstance(inner, dict) else value
         quality = numbers(value)
         if event.key == "eval_accuracy":
             quality |= {
@@ -118,11 +120,11 @@ def read_quality(
 
 
 def _metric_of_number(event: Event, targets: Mapping[str, float]) -> str:
-    """Return the metric's name of a bare number.
+    """Return the metric name of a bare number.
 
-    It is the name of the only target, or the name in the record.
+    The name is the only target's metric, or the metric in the record's metadata.
     """
-    metric = event.metadata.get("metric")  # Stable Diffusion logs FID and CLIP in separate records
+    metric = event.metadata.get("metric")  # Stable Diffusion logs FID and CLIP in separate records.
     if len(targets) == 1:
         return next(iter(targets))
     return metric if isinstance(metric, str) and metric else "quality"
@@ -131,7 +133,8 @@ def _metric_of_number(event: Event, targets: Mapping[str, float]) -> str:
 def _value_inside_text(event: Event, remarks: Remarks) -> Json:
     """Return the value of a record.
 
-    A string may contain a number or list (`"[0.324]"`, `"75.9%"`), which adds a remark.
+    If a string contains a number or list (`"[0.324]"`, `"75.9%"`), the string is parsed and a
+    remark is added.
     """
     if not isinstance(event.value, str):
         return event.value
@@ -152,9 +155,9 @@ def _value_inside_text(event: Event, remarks: Remarks) -> Json:
 def _quality_from_list(
     event: Event, value: Sequence[Json], name: str, benchmark: str, remarks: Remarks
 ) -> dict[str, float]:
-    """Return the quality in `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`.
+    """Parse `[0.76]`, `[0.377, 0.339]` (box, mask), or `[["BBOX", 0.377], …]`.
 
-    Empty for further lists.
+    The result is empty for all other lists.
     """
     figures = [figure for item in value if (figure := number(item)) is not None]
     if event.key == "eval_accuracy" and len(figures) < len(value):

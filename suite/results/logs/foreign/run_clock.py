@@ -1,4 +1,7 @@
-"""Finds start and end of a run in a foreign log, which may have several."""
+"""Finds the start and end records of a run in a foreign log.
+
+A foreign log may contain several start and end records.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,20 @@ class _Stops:
     stop: Event | None
     """The record that ends the run."""
     which: str
-    """Words for that record if there are several."""
+    """Description of the chosen record, if the log has several `run_stop` records."""
     claims: Sequence[tuple[Event, str]]
-    """Records with a status, and their status."""
+    """Records that have a status, with the status."""
 
     @property
     def claimed(self) -> str | None:
-        """The first status."""
+        """Return the first status."""
         return self.claims[0][1] if self.claims else None
 
 
 def find_clock(
     events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]
 ) -> RunClock:
-    """Return start and end of the timed part, by time stamp.
+    """Return the start and end of the timed part of a run, according to the time stamps.
 
     Several different starts or stops are a problem.
     """
@@ -63,9 +66,10 @@ def _time(event: Event) -> float:
 
 
 def _find_stop(events: Sequence[Event], start: Event | None, stops: Sequence[Event]) -> _Stops:
-    """Return the first `run_stop`.
+    """Return the record that ends the run.
 
-    If an evaluation is between it and the first `run_stop` with a status, return the latter.
+    The default is the first `run_stop`. If an evaluation lies between this record and the first
+    `run_stop` with a status, the function returns the record with a status.
     """
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
     first = after[0] if after else None
@@ -93,16 +97,16 @@ def _status_of_stop(event: Event) -> str | None:
 
 
 def _report_repeats(same_key: Sequence[Event], which: str, problems: list[Problem]) -> None:
-    """Add a problem if a record occurs at several times."""
+    """Add a problem if a record occurs repeatedly with different times."""
     if len({event.time_ms for event in same_key}) > 1:
         text = f"{len(same_key)} different {same_key[0].key}; {which} is used"
         problems.append(Problem(same_key[1].line, ProblemCode.REPEATED_RECORD, text))
 
 
 def _minigo_clock(results: Sequence[Event], clock: RunClock, problems: list[Problem]) -> RunClock:
-    """Return the clock of MiniGo of v0.6.
+    """Return the run clock of MiniGo v0.6.
 
-    Its models are evaluated after training, and `eval_result` holds the seconds up to the model
+    MiniGo evaluates its models after training. `eval_result` contains the seconds until the model
     that won.
     """
     for event in results:

@@ -1,4 +1,5 @@
 """HTML pages and figures.
 
-Import this package only to write them, because vl-convert takes 0.3 s to import.
+This package should be imported only when pages or figures are written, because importing vl-convert
+takes 0.3 s.
 """

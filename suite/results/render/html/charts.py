@@ -1,6 +1,6 @@
-"""Data of the figures, which `vega` draws: curves, labels, and colors.
+"""Data of the figures: curves, labels, and colors. The module `vega` draws them.
 
-All texts are clean and all numbers are finite.
+All texts are sanitized and all numbers are finite.
 """
 
 from __future__ import annotations
@@ -33,43 +33,47 @@ from suite.results.text import clean, devices_text, shortened
 from suite.results.views.overview import order_of
 
 COLORS = 6
-"""Number of colors of frameworks, or of accelerators: slots 0 to 5."""
+"""Number of color slots for frameworks or accelerators. The slots are 0 to 5."""
 WHOLE, *_FURTHER = range(COLORS, COLORS + 6)
 PARTS = _FURTHER[:3]
-"""Slots of parts of time."""
+"""Color slots of the components of a time."""
 OF_SPEEDUPS = (WHOLE, *_FURTHER[3:])
-"""Slots of a speedup and its factors."""
+"""Color slots of a speedup and its factors."""
 HUES = (*range(COLORS), *_FURTHER)
-"""Slots of all colors except the color of a whole."""
+"""All color slots except the slot of a total."""
 OF_SETUP = 5
-"""Slot of the setup in figures of parts of time. These figures have no curves of frameworks."""
+"""Color slot of the setup in figures with components of a time. These figures have no framework
+curves.
+"""
 SHAPES = 6
-"""Number of markers of a color."""
+"""Number of marker shapes per color."""
 OTHER_SLOT = -1
-"""Slot of series without a color: they are gray."""
+"""Color slot of series without an assigned color, which are gray."""
 MAX_POINTS = 120
-"""Points of a curve that are drawn. More cannot be distinguished at the width of a figure."""
+"""Maximum number of drawn points per curve. More points cannot be distinguished at the width of a
+figure.
+"""
 MAX_PATHS = 6
-"""Runs of a result that are drawn separately.
+"""Maximum number of separately drawn runs per result.
 
-If a result has more runs, their median is drawn with a band.
+If a result has more runs, the figure shows their median with a band.
 """
 MAX_CURVES = 24
-"""Runs of a figure that are drawn separately.
+"""Maximum number of separately drawn runs per figure.
 
-If a figure has more runs, each result with several runs has a band.
+If a figure has more runs, each result with several runs is drawn with a band.
 """
 MAX_BANDS = 3
-"""Bands that are always shown.
+"""Maximum number of permanently visible bands.
 
-If a figure has more bands, each is shown while the pointer is over its series.
+If a figure has more bands, a band is visible only while the pointer is over its series.
 """
 _LARGEST = 1e15
-"""Larger values are not drawn, because axes would lose their ticks."""
+"""Maximum of drawn values. Larger values are omitted, because the axes would lose their ticks."""
 _FIRST = ("demo", "synthetic", "cpu")
 """Labels that must be shown with every number."""
 _MAX_LABELS = 6
-"""Labels that are shown. The remaining labels are counted."""
+"""Maximum number of displayed labels. Only the number of the other labels is displayed."""
 _SHORT = (
     (r"\blearning rate (?=\S)", "lr "),
     (r"\bglobal batch (?=\d)", "bs "),
@@ -97,19 +101,19 @@ Item = TypeVar("Item")
 
 
 class Point(NamedTuple):
-    """A point of a curve, or the end of a bar."""
+    """Point of a curve, or end of a bar."""
 
     x: float
     y: float
     row: Columns | None = None
-    """The run or the result that the point belongs to.
+    """The run or result that the point belongs to.
 
-    The page shows it while the pointer is over the point.
+    The page displays the run or result while the pointer is over the point.
     """
     low: float | None = None
-    """Smallest value of several runs, or lower bound of a prediction."""
+    """Minimum of several runs, or lower bound of a prediction."""
     high: float | None = None
-    """Largest value of several runs, or upper bound of a prediction."""
+    """Maximum of several runs, or upper bound of a prediction."""
 
 
 Points = tuple[Point, ...]
@@ -121,71 +125,74 @@ class Style(NamedTuple):
 
     label: str
     slot: int
-    """Selects the color.
+    """Color slot.
 
-    If several curves of a figure have the same slot, the first curve gets its color.
+    If several curves of a figure have the same slot, only the first curve gets the color of the
+    slot.
     """
     style: int = 0
-    """Selects marker and dashes."""
+    """Index of the marker and dash pattern."""
     published: bool = False
-    """True for published results, which are gray and hollow with dashed lines."""
+    """True for published results. Their markers are gray and hollow, and their lines are dashed."""
 
 
 Mark = tuple[Style, Hashable, Point]
-"""A point, with the style of its series and its group.
+"""A point with the style of its series and its group.
 
-The group depends on the kind of the chart. For lines it identifies the curve within the series. For
-parts and ratios it is the name of the bar or line. For bars it is the text next to the bar: its
-value, or why there is no value.
+The meaning of the group depends on the kind of chart. For lines, the group identifies the curve
+within the series. For parts and ratios, the group is the name of the bar or line. For bars, the
+group is the text next to the bar: the value, or the reason for a missing value.
 """
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves, points, or bars over one pair of axes."""
+    """Chart with curves, points, or bars over one pair of axes."""
 
     title: str
     labels: tuple[str, ...]
-    """Labels that are shown with the numbers, such as `demo` and `cpu`."""
+    """Labels that are displayed with the numbers, such as `demo` and `cpu`."""
     x_label: str
     y_label: str
     marks: tuple[Mark, ...]
-    """The points. Those of one style follow each other."""
+    """Marks of the chart, grouped by style."""
     note: str = ""
-    """Caption, such as the number of curves that are not drawn."""
+    """Caption of the chart, such as the number of omitted curves."""
     kind: str = "lines"
-    """How the points are drawn.
+    """Kind of chart.
 
     - `lines`: curves over linear axes
     - `powers`: curves over logarithmic axes
     - `scaling`: `powers` with dotted lines of ideal scaling
-    - `points`: points over logarithmic axes, without lines; points of slot WHOLE are large
-    - `bars`: a bar for each style, as long as the x of its point
+    - `points`: points over logarithmic axes, without lines (points of slot WHOLE are large)
+    - `bars`: a bar for each style, whose length is the x of its point
     - `parts`: bars in which styles are stacked
     - `ratios`: points over a logarithmic axis, in a line for each name
     """
     targets: Points = ()
-    """Points whose different values of y get a horizontal line each."""
+    """Points of targets. Each distinct y value gets a horizontal line."""
     from_zero: bool = False
-    """True: the y axis begins at zero."""
+    """True if the y axis begins at zero."""
 
     @property
     def styles(self) -> list[Style]:
-        """The styles in order, without repetition."""
+        """Return the distinct styles in order."""
         return [*dict.fromkeys(style for style, _, _ in self.marks)]
 
 
 def charts(
     title: str, rows: Iterable[Result], axes: tuple[str, str], marks: Iterable[Mark], **more: Any
 ) -> list[Chart]:
-    """Return a list with the chart of all marks, or an empty list if there are no marks.
+    """Return a list with the chart of all marks, or an empty list without marks.
 
     Args:
         title: Title of the chart.
-        rows: The results that the marks belong to. Their labels are shown with the chart.
+        rows: The results that the marks belong to. The labels of these results are displayed with
+            the chart.
         axes: Labels of the x axis and the y axis.
         marks: The marks, in any order.
-        more: Further fields of the chart. `labels` are shown in addition to the labels of `rows`.
+        more: Further fields of the chart. `labels` are displayed in addition to the labels of
+            `rows`.
     """
     drawable = []
     for style, group, point in marks:
@@ -200,17 +207,17 @@ def charts(
 
 
 def drawable_name(name: str) -> str:
-    """Return a name that is no property of every JavaScript object.
+    """Return a name that is not a property of every JavaScript object.
 
-    If necessary, an invisible character is added.
+    If necessary, the function adds an invisible character to the name.
 
-    Vega looks names of series and bars up in plain objects, and a log may contain any name.
+    Vega uses the names of series and bars as keys of plain objects, and a log may contain any name.
     """
     return name + _WORD_JOINER if name in _OBJECT_PROPERTIES else name
 
 
 def titled(rows: Sequence[Result], quantity: str = "") -> str:
-    """Return the title of a chart of results of a workload: `SSD: time to target over devices`."""
+    """Return the title of a chart for a workload: `SSD: time to target over devices`."""
     workload = workload_name(rows[0].workload) if rows else ""
     return ": ".join(
         filter(None, (short_title(clean(workload or "unknown workload", 40)), quantity))
@@ -220,16 +227,16 @@ def titled(rows: Sequence[Result], quantity: str = "") -> str:
 def file_name(number: int, title: str) -> str:
     """Return the name of a figure's file without its extension.
 
-    It has lower-case letters, digits, and `-` only, so that no title from a log can lead out of the
-    folder.
+    The name consists of lower-case letters, digits, and `-`, so that a title from a log cannot
+    cause a write outside of the folder.
     """
     return f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:80]}".strip("-")
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:
-    """Return the unit of a time axis and its length in seconds.
+    """Return the unit of a time axis and the length of the unit in seconds.
 
-    It is minutes from two minutes on, as in tables.
+    From two minutes on, the unit is minutes, as in tables.
     """
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
@@ -237,7 +244,7 @@ def time_unit(longest_seconds: float) -> tuple[str, float]:
 def finite_points(
     points: Iterable[tuple[float | None, float | None]], row: Columns | None = None
 ) -> Points:
-    """Return the points of a row whose coordinates are known and small enough to be drawn."""
+    """Return the points of a row with finite coordinates that are small enough to draw."""
     return tuple(
         Point(x, y, row)
         for x, y in points
@@ -246,9 +253,9 @@ def finite_points(
 
 
 def downsample_mean(points: Points) -> Points:
-    """Return at most MAX_POINTS points, each the mean of neighbors.
+    """Return at most MAX_POINTS points, each the mean of neighboring points.
 
-    Telemetry has more samples than can be drawn.
+    Telemetry has more samples than a figure can show.
     """
     size = math.ceil(len(points) / MAX_POINTS) or 1
     pieces = (points[begin : begin + size] for begin in range(0, len(points), size))
@@ -259,16 +266,16 @@ def downsample_mean(points: Points) -> Points:
 
 
 def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
-    """Return at most `limit` items at equal distances, with the first and the last item."""
+    """Return at most `limit` evenly spaced items, including the first and the last item."""
     if len(items) <= limit:
         return items
     return [items[round(index * (len(items) - 1) / (limit - 1))] for index in range(limit)]
 
 
 def band(paths: Sequence[Points], row: Columns) -> Points:
-    """Return the median, the minimum, and the maximum of the curves of a result's runs.
+    """Return the median, minimum, and maximum over the runs of a result as a curve.
 
-    The points end where fewer than half of the runs have values.
+    The curve ends where fewer than half of the runs have values.
     """
     import numpy as np
 
@@ -288,7 +295,7 @@ def band(paths: Sequence[Points], row: Columns) -> Points:
 
 
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return at most _MAX_LABELS different labels, and the number of further labels.
+    """Return at most _MAX_LABELS distinct labels, and the number of omitted labels.
 
     The most important labels come first.
     """
@@ -306,23 +313,23 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Look:
-    """Styles of a result, and of its curve over devices, in all figures of a page."""
+    """Styles of a result and of its scaling curve in all figures of a page."""
 
     of_curve: Style
-    """Style with a label such as `pytorch, lr 0.01`."""
+    """Style of the curve, with a label such as `pytorch, lr 0.01`."""
     of_result: Style
-    """Style with a label such as `pytorch, lr 0.01, 2 dev`."""
+    """Style of the result, with a label such as `pytorch, lr 0.01, 2 dev`."""
 
 
 Looks = Mapping[str, Look]
-"""Key of a result to its look."""
+"""Looks by the key of the result."""
 
 
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
-    """Return the color slot of each framework, the same in all figures of a page.
+    """Return the color slot of each framework for all figures of a page.
 
-    Frameworks without a registered color get the free slots, in alphabetical order. If there are
-    too few, the last ones have none and are gray.
+    Frameworks without a registered color get the free slots in alphabetical order. If there are too
+    few slots, the last frameworks are gray.
     """
     registered = {
         name: framework.colour
@@ -335,19 +342,22 @@ def framework_slots(names: Iterable[str]) -> dict[str, int]:
 
 
 def groups(results: Iterable[Result]) -> list[list[Result]]:
-    """Return groups of results that may share axes: same workload, profile, and kind of device.
+    """Return groups of results that may share axes.
 
-    Reference runs are first.
+    The results of a group have the same workload, profile, and type of device. Reference runs come
+    first.
     """
     kinds = grouped(results, lambda result: (order_of(result), result.workload))
     return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
 
 def looks(results: Iterable[Result], published: Sequence[Result] = ()) -> dict[str, Look]:
-    """Return the look of each result. Labels leave out settings that all results of the page have.
+    """Return the look of each result.
+
+    Labels omit settings that are equal for all results of the page.
 
     Args:
-        results: Results of this suite, or published results without results of this suite.
+        results: Results of this suite, or published results if there are no results of this suite.
         published: Published results that are drawn in gray for comparison.
     """
     listed = [*results, *published]
@@ -356,7 +366,7 @@ def looks(results: Iterable[Result], published: Sequence[Result] = ()) -> dict[s
     sources = _Sources(listed)
     counters: defaultdict[tuple[int, str], defaultdict[str, int]] = defaultdict(
         lambda: defaultdict(count().__next__)
-    )  # numbers of the styles of each color
+    )  # Counters of the styles that each color slot uses.
     slots = framework_slots(result.framework for result in listed)
     for members in groups(listed):
         curves = [list(series) for series in all_series(members)]
@@ -388,7 +398,7 @@ def looks(results: Iterable[Result], published: Sequence[Result] = ()) -> dict[s
 class _Sources:
     """Names of the sources of results: framework, or submitter and system.
 
-    A part that all results share is left out.
+    Name components that are equal for all results are omitted.
     """
 
     def __init__(self, results: Sequence[Result]) -> None:
@@ -400,7 +410,7 @@ class _Sources:
         )
 
     def name(self, result: Result) -> str:
-        """Return the name of a result.
+        """Return the source name of a result.
 
         Examples: `pytorch` for a result of this suite, `v4.0 Dell XE9640` for a published result.
         """
@@ -416,21 +426,24 @@ class _Sources:
         )
 
     def size(self, result: Result) -> str:
-        """Return the number of devices as text; empty if all local results have the same."""
+        """Return the number of devices as text.
+
+        The text is empty if all results of this suite have the same number.
+        """
         if not result.devices or not self._has_several_sizes:
             return ""
         return short(devices_text(result.devices, result.nodes))
 
 
 def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list[str]]:
-    """Return for each curve its label, then the label of each of its results.
+    """Return for each curve its label, followed by the labels of its results.
 
-    Results of this suite always name precision, batch, and clock if they differ anywhere in the
-    figure.
+    Results of this suite always include precision, batch, and clock if these settings differ
+    anywhere in the figure.
 
     Args:
         curves: Curves of one figure.
-        whose: Name of each curve. Only curves of the same name are distinguished by their settings.
+        whose: Name of each curve. Settings are added to distinguish curves with the same name.
     """
     results = [result for curve in curves for result in curve]
     grows = any(len({result.global_batch_size for result in curve}) > 1 for curve in curves)
@@ -440,7 +453,8 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
     if len({(result.devices, result.global_batch_size) for result in results}) == len(
         {result.devices for result in results}
     ):
-        forced = forced.without(("global_batch_size",))  # the batch follows from the devices
+        # The batch follows from the number of devices.
+        forced = forced.without(("global_batch_size",))
     texts = {
         name: iter(forced.texts(name)) for name in NEVER_COMPARED_WITHOUT if name in forced.columns
     }
@@ -467,7 +481,8 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
 def _joined(settings: str, values: Mapping[str, str]) -> str:
     """Return the label of a curve or result.
 
-    It has the settings, then the values that are always named. Each occurs once.
+    The label has the differing settings, followed by the values that are always included. Repeated
+    values are omitted.
     """
     named = [f"{label(name)} {text}" for name, text in values.items()]
     kept = [text for text in settings.split(", ") if text and text not in named]
@@ -475,7 +490,7 @@ def _joined(settings: str, values: Mapping[str, str]) -> str:
 
 
 def short(text: str) -> str:
-    """Return settings as text for a legend: `lr 0.01, bs 2,048, fp16, 2 dev`."""
+    """Return settings as short text for a legend: `lr 0.01, bs 2,048, fp16, 2 dev`."""
     for pattern, form in _SHORT:
         text = re.sub(pattern, form, text)
     return text

@@ -1,6 +1,6 @@
 """Charts of a results table over epochs or time.
 
-They show quality, throughput, data wait, and telemetry of its runs.
+The charts show quality, throughput, data wait, and telemetry of the table's runs.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from suite.results.targets import bleu_scale, metric_name, metric_title
 from suite.results.text import clean
 
 _TELEMETRY_RUNS = 3
-"""Runs of a result whose telemetry is drawn."""
+"""Maximum number of runs per result whose telemetry is drawn."""
 _SENSORS: Mapping[str, tuple[str, str]] = {
     "run_cpu_percent": ("CPU used by the run", "% of all CPUs"),
     "gpu_percent": ("GPU in use", "% of time, mean over devices"),
     "gpu_power_watts": ("GPU power", "W, all devices"),
     "gpu_memory_bytes": ("GPU memory in use", "GB, all devices"),
 }
-"""Sensor (docs/reference/telemetry.md) to title and unit of its figure."""
+"""Title and unit of the figure for each sensor (docs/reference/telemetry.md)."""
 Points = Iterable[tuple[float | None, float | None]]
 
 
 class Quantity(NamedTuple):
-    """A quantity that is drawn for each run."""
+    """Quantity that is drawn as a curve for each run."""
 
     title: str
     axes: tuple[str, str]
     """Labels of the x axis and the y axis."""
     points: Callable[[RunRecord], Points]
-    """Returns the points of a run."""
+    """Function that returns the points of a run."""
     options: Mapping[str, Any]
     """Further fields of the chart."""
 
@@ -46,9 +46,9 @@ class TableCharts(NamedTuple):
     """Charts of a table. Quantities that were not recorded have no chart."""
 
     quality: list[charts.Chart]
-    """Quality over epochs and over time."""
+    """Charts of quality over epochs and over time."""
     rates: list[charts.Chart]
-    """Throughput, waiting for data, and telemetry."""
+    """Charts of throughput, data wait, and telemetry."""
 
 
 def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
@@ -80,7 +80,10 @@ def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
 
 
 def _band_note(marks: Sequence[charts.Mark], max_paths: int) -> str:
-    """Return the caption that explains the bands of a chart; empty if the chart has no bands."""
+    """Return the caption that explains the bands of a chart.
+
+    The caption is empty if the chart has no bands.
+    """
     bands = len({style for style, _, point in marks if point.low is not None})
     if not bands:
         return ""
@@ -96,7 +99,7 @@ def _marks(
 ) -> Iterator[charts.Mark]:
     """Yield the points of a result's runs.
 
-    With more than `max_paths` runs, they are those of the median and its band.
+    With more than `max_paths` runs, the function yields the points of the median and its band.
     """
     paths = []
     for run in result.attempts:
@@ -131,11 +134,12 @@ def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
 
 
 def quality(metrics: Sequence[str], scale: float | None, record: RunRecord) -> Points:
-    """Yield the quality at each evaluation of a run. BLEU is in points.
+    """Return the quality at each evaluation of a run. BLEU is in percentage points.
 
     Args:
-        metrics: Metrics in order of preference. The first that an evaluation has is its quality.
-        scale: Length of the unit of time in seconds. None: the qualities are over epochs.
+        metrics: Metrics in order of preference. The first metric that an evaluation contains is
+            used.
+        scale: Length of the time unit in seconds. With None, the x coordinate is the epoch.
         record: The record of the run.
     """
     values = []
@@ -156,7 +160,7 @@ def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:
 
 
 def _metrics(results: Sequence[Result]) -> list[str]:
-    """Return at most three metrics: first metrics with a target, then those without."""
+    """Return at most three metrics. Metrics with a target come first."""
     first = [item for record in _records(results) for item in record.evaluations[:3]]
     targets = dict.fromkeys(metric for result in results for metric in result.targets)
     logged = dict.fromkeys(metric for item in first for metric in item.quality)
@@ -208,7 +212,7 @@ def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
 def _samples(
     recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord
 ) -> Points:
-    """Return the values of a sensor over time; empty for a run without telemetry."""
+    """Return the values of a sensor over time. The result is empty without telemetry."""
     telemetry_of_run = recorded.get(record.path)
     if telemetry_of_run is None:
         return ()

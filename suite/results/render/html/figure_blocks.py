@@ -1,4 +1,4 @@
-"""Blocks of the page with the figures of a report."""
+"""Builds the page blocks that contain the figures of a report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from suite.results.views.scaling_view import scaling_view
 from suite.results.views.section import Section
 
 MAX_DRAWN_TABLES = 20
-"""Number of tables with figures. The figures of a table take about a second and 100 kB."""
+"""Maximum number of tables with figures. The figures of a table take about 1 s and 100 kB."""
 
 _BAND_SENTENCE = (
     "A band is the range of several runs. If there are many series, point at a name or a curve to"
@@ -41,9 +41,9 @@ def report_figure_blocks(
     looks: charts.Looks,
     prices: Prices | None,
 ) -> list[Block]:
-    """Return a block for each question that the results answer with figures.
+    """Return a block for each question that the figures answer.
 
-    The questions are: how fast, why, to which quality, and at what cost.
+    The questions are how fast the training is, why, to which quality, and at what cost.
     """
     drawn = [table_charts(table, looks) for table in tables[:MAX_DRAWN_TABLES]]
     quality = [chart for of_table in drawn for chart in of_table.quality]
@@ -80,7 +80,7 @@ def report_figure_blocks(
 def _time_block(
     results: Sequence[Result], published: Sequence[Result], looks: charts.Looks
 ) -> Block:
-    """Return the figures of times to target over devices, and of the parts of these times."""
+    """Return figures of times to target over devices, and of the components of the times."""
     times = scaling_charts.scaling_charts(results, published, looks)
     parts = scaling_charts.parts_charts(results, looks)
     sentences = []
@@ -103,7 +103,7 @@ def _time_block(
 
 
 def _with_band_sentence(sentences: Sequence[str], drawn: Iterable[charts.Chart]) -> tuple[str, ...]:
-    """Return the sentences, and how to read bands if a figure has bands."""
+    """Return the sentences, with an explanation of bands if a figure has bands."""
     has_bands = any(point.low is not None for chart in drawn for _, _, point in chart.marks)
     return (*sentences, _BAND_SENTENCE) if has_bands else tuple(sentences)
 
@@ -117,13 +117,14 @@ def prediction_blocks(
 ) -> list[Block]:
     """Return a block for each group of results with predicted times.
 
-    The times are for further numbers of devices.
+    The predictions are for larger numbers of devices.
 
     Args:
         rows: Numbers of the results on the page.
-        results: All results. The all-reduce measurements among them give the links of the machines.
+        results: All results. All-reduce measurements among the results provide the links of the
+            machines.
         trained: The results with trained models.
-        predicted: Numbers of devices. Empty: no prediction.
+        predicted: Numbers of devices. If empty, no prediction is made.
         prices: Prices of devices.
     """
     if not predicted:
@@ -155,7 +156,7 @@ def report_section_blocks(
 ) -> list[Block]:
     """Return the sections of a report as blocks.
 
-    They have the figures of studies and of all-reduce measurements.
+    The blocks include the figures of studies and of all-reduce measurements.
     """
     charts_of_studies = [study_charts(found, looks) for found in study_view.studies(runs)]
     return section_blocks(rows, sections, charts_of_studies, all_reduce_charts(results))

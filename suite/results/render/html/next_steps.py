@@ -1,4 +1,4 @@
-"""Block of the page with the commands to continue with."""
+"""Builds the page block that lists commands for the next steps."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from suite.results.text import clean
 from suite.results.views.repeat import next_commands, repeating_commands
 
 _MAX_COMMANDS = 4
-"""Number of commands that a next step lists."""
+"""Maximum number of commands per next step."""
 
 
 def next_steps_blocks(
     rows: PageRows, runs: Sequence[Run], results: Sequence[Result]
 ) -> list[Block]:
-    """Return a block with commands to continue with; empty without a result of this suite."""
+    """Return a block with commands for the next steps.
+
+    The list is empty without a result of this suite.
+    """
     measured = [result for result in results if result.round == OURS and figure(result) is not None]
     paths = [Path(run.path).absolute() for run in runs if run.path and run.round == OURS]
     if not measured or not paths:
@@ -73,7 +76,10 @@ def _step(sentence: str, *commands: str) -> Part:
 
 
 def _relative(path: str) -> str:
-    """Return a path relative to the working directory if it is below it, as clean text."""
+    """Return a path as sanitized text.
+
+    A path below the working directory is made relative to that directory.
+    """
     absolute, here = Path(path).absolute(), Path.cwd()
     return clean(
         str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute), 400

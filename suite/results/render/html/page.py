@@ -1,6 +1,6 @@
-"""The page: the report as a single HTML file with interactive figures.
+"""Writes the report as a single HTML file with interactive figures.
 
-The page makes no request, and the template escapes every text.
+The page makes no network request, and the template escapes every text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from suite.results.views.headlines import headlines
 from suite.results.views.section import SectionKind
 
 FOLLOW_SECONDS = 10.0
-"""Interval in which a page that follows runs is written and loaded again."""
+"""Interval in seconds at which a page of unfinished runs is rewritten and reloaded."""
 
 
 def write_html(
@@ -45,18 +45,18 @@ def write_html(
     follow: bool | None = None,
     home: Path | None = None,
 ) -> None:
-    """Write the report on runs as a new page.
+    """Write the report on runs to a new HTML page.
 
     Args:
-        runs: The runs, failed ones included.
-        out: The new file.
-        published: Published results to show next to the results of the runs.
-        figures: New or empty folder for the figures as SVG and PNG.
+        runs: The runs, including failed runs.
+        out: Path of the new file.
+        published: Published results to display next to the results of the runs.
+        figures: New or empty folder for the figures as SVG and PNG files.
         prices: Prices of devices, for the cost of each result.
-        predicted: Numbers of devices to predict times for.
-        follow: True: the page shows its age and loads itself again. False: this is the final
-            version of such a page.
-        home: Folder that the page is moved to, if that is not the folder of `out`.
+        predicted: Numbers of devices for which times are predicted.
+        follow: True if the page shows its age and reloads itself. False for the final version of
+            such a page.
+        home: Folder that the page will be moved to, if it differs from the folder of `out`.
 
     Raises:
         ValueError: `out` exists, or `figures` is not empty. In both cases no file is written.
@@ -81,10 +81,10 @@ def _report_context(
     predicted: Sequence[int],
     home: Path,
 ) -> dict[str, Any]:
-    """Return the variables of the template for a report. The arguments are those of `write_html`.
+    """Return the template variables for a report. The arguments are those of `write_html`.
 
-    Order of the page: overview and studies, figures, tables of results, problems. A single table
-    precedes the figures.
+    The order of the page is: overview and studies, figures, tables of results, problems. A single
+    table precedes the figures.
     """
     view = report_view.report(runs, prices, next_steps=False)
     trained = [result for result in results if not result.all_reduces]
@@ -99,7 +99,7 @@ def _report_context(
     figure_blocks += prediction_blocks(rows, results, trained, predicted, prices)
     figure_blocks += published_overview_blocks(rows, related, prices)
 
-    # the notice is in the header, and the speedups of an overview are in the tables
+    # The notice is already in the header, and the speedups of an overview are in the tables.
     sections = [
         section for section in view.sections if section.kind is not SectionKind.OVERVIEW_SPEEDUPS
     ]

@@ -1,4 +1,4 @@
-"""Blocks of the page: sections, tables, and figures with a heading, as the template shows them."""
+"""Blocks of the page for the template: sections, tables, and figures with a heading."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from suite.results.views.section import Section, SectionKind
 from suite.results.views.tables_view import pairs_section
 
 MAX_PAIRS = 60
-"""Maximum number of rows of a table of speedups."""
+"""Maximum number of rows in a table of speedups."""
 
 _MAX_ROWS = 2_000
-"""Maximum number of rows of a table."""
+"""Maximum number of rows in any other table."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Sentences and a table, as the template shows them."""
+    """Sentences and a table in the form that the template needs."""
 
     above: Sequence[str] = ()
     facts: Sequence[tuple[str, str]] = ()
-    """Labeled lines: label and text."""
+    """Labeled lines as pairs of label and text."""
     pieces: Sequence[tuple[str, str]] = ()
-    """Lines with the numbers of the results that each is about.
+    """Lines as pairs of text and the numbers of the results that the text is about.
 
-    Without numbers: about all results.
+    Lines without numbers are about all results.
     """
     table: Table | None = None
     row_numbers: Sequence[str] = ()
-    """Numbers of the runs or results of each row of the table."""
+    """For each row of the table, the numbers of its runs or results."""
     files: Sequence[tuple[str, str] | None] = ()
-    """Text and link for each row of the table; empty if no row has one."""
+    """Link text and target for each row of the table. Empty if no row has a link."""
     footnote_numbers: Sequence[str] = ()
-    """Numbers of the runs or results of the rows of each footnote."""
+    """For each footnote, the numbers of the runs or results that it applies to."""
     commands: Sequence[str] = ()
     below: Sequence[str] = ()
 
 
 @dataclass
 class Block:
-    """A part of the page with a heading."""
+    """Section of the page with a heading."""
 
     title: str
     anchor: str
-    """Base of the id of the element. A second block of the same base gets a number."""
+    """Base of the HTML element's id. A second block with the same base gets a numeric suffix."""
     explanation: Sequence[str] = ()
-    """Sentences on how to read the block."""
+    """Sentences that explain how to read the block."""
     parts: list[Part] = field(default_factory=list)
     figures: Sequence[charts.Chart] = ()
     numbers: str = ""
     """Numbers of the results that the whole block is about.
 
-    Empty: filters do not hide the block itself.
+    If empty, the filters of the page do not hide the block.
     """
     kind: SectionKind = SectionKind.OTHER
 
@@ -76,7 +76,9 @@ def section_blocks(
     charts_of_studies: Sequence[Sequence[charts.Chart]] = (),
     charts_of_all_reduces: Sequence[charts.Chart] = (),
 ) -> list[Block]:
-    """Return sections as blocks. A section without a title continues the block before it.
+    """Convert sections to blocks.
+
+    A section without a title is appended to the previous block.
 
     Args:
         rows: Numbers of the results on the page.
@@ -112,9 +114,9 @@ def with_content(blocks: Iterable[Block]) -> list[Block]:
 def speedup_block(
     rows: PageRows, results: Sequence[Result], tables: Sequence[Sequence[Result]]
 ) -> Block:
-    """Return the speedups between all pairs of device counts with their factors.
+    """Return a block with the speedups, and their factors, between all device counts.
 
-    Tables without pairs are left out.
+    Tables without pairs of device counts are omitted.
     """
     parts = []
     columns: set[str] = set()
@@ -123,7 +125,8 @@ def speedup_block(
         if pairs is None or pairs.table is None:
             continue
         columns.update(pairs.table.columns)
-        below = pairs.below[len(pairs.table) :]  # the sentences on single pairs repeat the columns
+        # Sentences on single pairs would repeat the columns.
+        below = pairs.below[len(pairs.table) :]
         parts.append(
             make_part(rows, replace(pairs, above=(title,) if len(tables) > 1 else (), below=below))
         )
@@ -155,7 +158,7 @@ def speedup_block(
 
 
 def make_part(rows: PageRows, section: Section) -> Part:
-    """Return a section as the template shows it, without its title."""
+    """Convert a section, without its title, to the form that the template needs."""
     table = section.table if section.table is not None and len(section.table) else None
     below = list(section.below)
     if table is None:

@@ -1,4 +1,4 @@
-"""Renders the template of the page, and writes the page as one file."""
+"""Renders the template of the page and writes the page as a single file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED, View
 
 MAX_DATA_BYTES = 2 << 20
-"""Largest CSV file that the page contains. Browsers refuse longer links."""
+"""Maximum size of a CSV file that is embedded in the page. Browsers reject longer links."""
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
-    """Raise ValueError for a page that exists or has no folder.
+    """Raise ValueError if a page cannot be written.
 
-    A folder of figures that is not empty is refused, too.
+    The path must not exist and its folder must exist. A folder for figures must be empty.
     """
     if out.exists() or out.is_symlink():
         raise ValueError(f"--html {out}: the file exists and is not overwritten: choose a new name")
@@ -56,12 +56,12 @@ def write_page(
 ) -> None:
     """Write the page.
 
-    If that fails, no file is left: half a page would look like a complete report.
+    If writing fails, the incomplete file is removed, because it would look like a complete report.
 
     Args:
-        out: The new file.
+        out: Path of the new file.
         rows: Numbers of the runs and results on the page.
-        counted: Runs or results that the page counts.
+        counted: Runs or results that are counted on the page.
         script_data: Further data for the script.
         figures: New folder for the figures as files.
         context: Variables of the template.
@@ -132,10 +132,7 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
 
 
 def _anchors(blocks: Sequence[Block]) -> list[str]:
-    """Return the ids of blocks, such as `section-results` and `section-results-2`.
-
-    Blocks of different kinds do not matter.
-    """
+    """Return the ids of blocks, such as `section-results` and `section-results-2`."""
     counts: Counter[str] = Counter()
     anchors = []
     for block in blocks:
@@ -146,15 +143,15 @@ def _anchors(blocks: Sequence[Block]) -> list[str]:
 
 
 def _json(data: Any) -> str:
-    """Return JSON in which no HTML parser finds a tag."""
+    """Return JSON that contains no text that an HTML parser treats as a tag."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _script(text: str) -> str:
-    """Return a script of this suite or of a library for a page.
+    """Return a script of this suite or of a library, escaped for a page.
 
-    The script may contain the end of a script element in a string.
+    A string in the script may contain the end tag of a script element.
     """
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
@@ -162,7 +159,7 @@ def _script(text: str) -> str:
 def _figure_data(chart: charts.Chart, rows: PageRows) -> dict[str, Any]:
     """Return the data of a figure for the script.
 
-    Names of series are replaced by indices, which are much shorter.
+    Names of series are replaced by indices to reduce the size.
     """
     marks = vega.marks(chart, rows.number)
     names = ["", *(style.label for style in chart.styles)]
@@ -180,19 +177,19 @@ def _figure_data(chart: charts.Chart, rows: PageRows) -> dict[str, Any]:
 
 
 def _has_logarithmic_axis(spec: Any) -> bool:
-    """Check whether a scale of a Vega-Lite specification, at any depth, is logarithmic."""
+    """Check whether a Vega-Lite specification has a logarithmic scale at any depth."""
     if isinstance(spec, Mapping):
         return spec.get("type") == "log" or any(map(_has_logarithmic_axis, spec.values()))
     return isinstance(spec, (list, tuple)) and any(map(_has_logarithmic_axis, spec))
 
 
 def download_links(view: View, command: str, runs: Sequence[Run] = ()) -> dict[str, Any]:
-    """Return links that contain the data of the page, so that saving the data needs no network.
+    """Return links that contain the data of the page, so that it can be saved offline.
 
     Args:
         view: View whose data is saved as CSV.
         command: Command that writes the same CSV file with `--format csv`.
-        runs: Runs whose curves are saved with all of their points. Figures draw fewer points.
+        runs: Runs whose curves are saved with all points. The figures show fewer points.
     """
     content, points = str(document(view, "csv")).encode(), None
     curves = curves_of(runs)
@@ -204,6 +201,6 @@ def download_links(view: View, command: str, runs: Sequence[Run] = ()) -> dict[s
 
 
 def _link(kind: str, content: bytes) -> Markup | None:
-    """Return a link that contains a file; None if it would be too long."""
+    """Return a link that contains a file, or None if the link would be too long."""
     link = Markup(f"data:{kind};base64,{base64.b64encode(content).decode()}")
     return link if len(content) <= MAX_DATA_BYTES else None

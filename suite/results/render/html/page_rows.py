@@ -1,7 +1,4 @@
-"""The runs and results on a page, numbered.
-
-They have the values that filters select by, and the lines of tooltips.
-"""
+"""Numbers of the runs and results on a page, with their filter values and tooltips."""
 
 from __future__ import annotations
 
@@ -31,11 +28,11 @@ from suite.results.views.overview import device_text
 LABEL = "label"
 """Filter by labels.
 
-A row may have several labels, and all remaining filters have a single value per row.
+A row of the page may have several labels, whereas all other filters have a single value per row.
 """
 _MAX_SETTING_FILTERS = 6
 _MAX_VALUE = 60
-"""Characters of a value of a filter."""
+"""Maximum number of characters of a filter value."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ FIXED_FILTERS: Mapping[str, FilterText] = {
     ),
     "submitter": FilterText("submitter", "The organization that submitted the published result"),
 }
-"""Filters of every page on which their values differ, in order."""
+"""Filters that every page may have, in order. A page shows a filter if its values differ."""
 _LABEL_FILTER = FilterText(
     "label", "Conditions that results are marked with, such as cpu or busy machine"
 )
@@ -75,10 +72,10 @@ _SETTING_HELP = "A setting in which results differ that agree in all of the filt
 
 @dataclass(frozen=True)
 class Choice:
-    """A filter as the template shows it."""
+    """Filter in the form that the template needs."""
 
     name: str
-    """Name in the address of the page."""
+    """Name of the filter in the page's URL."""
     title: str
     help: str
     options: Sequence[tuple[str, str]]
@@ -86,7 +83,7 @@ class Choice:
 
 
 class PageRows:
-    """Numbers of runs and results, in the order in which the page first refers to them."""
+    """Runs and results of a page, numbered in the order of their first use on the page."""
 
     def __init__(
         self,
@@ -97,11 +94,12 @@ class PageRows:
         """Initialize without rows.
 
         Args:
-            results: Results of this suite on the page. Filters for the settings in which they
-                differ are added.
-            home: Folder of the page, to which links are relative.
-            matching_filters: Returns further values of filters that a result of this suite matches,
-                by filter: the rounds of published results that it is compared with.
+            results: Results of this suite on the page. Filters are added for the settings that
+                differ between the results.
+            home: Folder of the page. Links are relative to this folder.
+            matching_filters: Function that returns further filter values for a result of this
+                suite. Example: the rounds of the published results that the result is compared
+                with.
         """
         self._home = home
         self._matching_filters = matching_filters
@@ -112,25 +110,25 @@ class PageRows:
 
     @cached_property
     def filters(self) -> Mapping[str, FilterText]:
-        """All filters in order, whether there is a choice or not. Labels are last."""
+        """Return all filters in order, including filters with a single value. Labels are last."""
         of_settings = {name: FilterText(label(name), _SETTING_HELP) for name in self._settings}
         return {**FIXED_FILTERS, **of_settings, LABEL: _LABEL_FILTER}
 
     def number(self, row: Columns) -> int:
-        """Return the number of a run or a result, its index in the rows of `data`."""
+        """Return the number of a run or result, which is its index in the rows of `data`."""
         number = self._numbers.setdefault(row.key, len(self.rows))
         if number == len(self.rows):
             self.rows.append(row)
         return number
 
     def numbers(self, rows: Sequence[Columns]) -> str:
-        """Return the numbers of several rows, separated by spaces, for an attribute."""
+        """Return the numbers of rows, separated by spaces, for an HTML attribute."""
         return " ".join(str(self.number(row)) for row in rows)
 
     def files(self, row: Columns) -> tuple[str, str] | None:
-        """Return a text and a relative link to the log of a row, or to the folder of its logs.
+        """Return a link text and a relative link to the log or log folder of a row.
 
-        Returns None without logs.
+        The function returns None for a row without logs.
         """
         attempts: Sequence[Columns] = row.attempts if isinstance(row, Result) else (row,)
         paths = [Path(attempt.path) for attempt in attempts if attempt.path]
@@ -141,15 +139,16 @@ class PageRows:
         return f"{len(paths):,} runs", relative_link(Path(os.path.commonpath(paths)), self._home)
 
     def data(self, counted: Iterable[Columns]) -> dict[str, Any]:
-        """Return the rows for the script of the page.
+        """Return the rows as data for the script of the page.
 
         Args:
-            counted: Runs or results that the page counts. Not all of them need a number.
+            counted: Runs or results that are counted on the page. Some of them may not have a
+                number.
 
         Returns:
-            `kinds`: values of all filters, each combination once. `lines`: lines of tooltips, each
-            once. `rows`: for each row the index of its kind and the indices of its lines. `counts`:
-            how many of the counted rows each kind has.
+            `kinds`: distinct combinations of filter values. `lines`: distinct tooltip lines.
+                `rows`: for each row, the index of its kind and the indices of its lines. `counts`:
+                number of counted rows of each kind.
         """
         lines: defaultdict[tuple[str, str], int] = defaultdict(lambda: len(lines))
         rows = []
@@ -168,7 +167,7 @@ class PageRows:
         return self._kinds.setdefault(self._filter_values(row), len(self._kinds))
 
     def choices(self) -> list[Choice]:
-        """Return the filters in which rows of the page differ."""
+        """Return the filters that have different values on the page."""
         columns = zip(*map(self._filter_values, self.rows), strict=True)
         choices = []
         for (name, text), column in zip(self.filters.items(), columns, strict=False):
@@ -183,7 +182,7 @@ class PageRows:
         return choices
 
     def _filter_values(self, row: Columns) -> tuple[str | tuple[str, ...], ...]:
-        """Return the values of all filters, in their order."""
+        """Return the values of all filters, in the order of the filters."""
         values: dict[str, str | tuple[str, ...]] = {**_fixed_values(row)}
         if row.profile and self._matching_filters is not None:
             for name, further in self._matching_filters(row).items():
@@ -197,9 +196,9 @@ class PageRows:
         return tuple(values[name] for name in self.filters)
 
     def _lines(self, row: Columns) -> Iterator[tuple[str, str]]:
-        """Yield the lines of a tooltip: name and text.
+        """Yield the lines of a tooltip as pairs of name and text.
 
-        The first line has no name, and the last line is the log.
+        The first line has no name, and the last line contains the log.
         """
         yield "", subject_text(row)
         for name, texts in self._settings.items():
@@ -230,10 +229,10 @@ class PageRows:
 
 
 def _differing_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:
-    """Return the settings that distinguish results with the same values of the fixed filters.
+    """Return the settings that distinguish results with equal values of the fixed filters.
 
     Returns:
-        Name of each setting to its text for each result and each of its runs, by their keys.
+        For each setting, its text by the key of each result and of each of its runs.
     """
     names: dict[str, None] = {}
     for members in grouped(results, lambda result: tuple(_fixed_values(result).values())).values():
@@ -270,14 +269,17 @@ def _fixed_values(row: Columns) -> dict[str, str]:
 
 
 def _parts(row: Columns) -> TimeParts | None:
-    """Return the parts of the time of a run or a result; None if its logs do not separate them."""
+    """Return the components of the time of a run or result.
+
+    The function returns None if the logs do not separate the components.
+    """
     if isinstance(row, Result):
         return row.parts
     return time_parts(row.record) if isinstance(row, Run) and row.record is not None else None
 
 
 def _option_text(filter_name: str, value: str) -> str:
-    """Return the text of an option of a filter: `NCF` for `ncf`."""
+    """Return the display text of a filter value, such as `NCF` for `ncf`."""
     if filter_name == "workload":
         return short_title(value)
     if filter_name == "framework":
@@ -290,7 +292,7 @@ def _as_tuple(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _numbers_first(text: str) -> tuple[float, str]:
-    """Return a sort key: numbers by size, then texts by letters."""
+    """Return a sort key that puts numbers, sorted by size, before text."""
     try:
         return float(text.replace(",", "")), text
     except ValueError:

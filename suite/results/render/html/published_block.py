@@ -1,4 +1,4 @@
-"""Block of a report's page that compares results with published results."""
+"""Page block that compares results with published results."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _COMPARED_SETTINGS = (
     "mode",
     "round",
 )
-"""Settings whose differences from a published result are named in a footnote."""
+"""Settings that are listed in a footnote if they differ from the published result."""
 
 
 def published_block(
     rows: PageRows, ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks
 ) -> Block:
-    """Return a block with our results and published results of the same workloads."""
+    """Return a block with suite results and published results of the same workloads."""
     title = "Comparison with published results"
     if not published:
         missing = (
@@ -66,7 +66,7 @@ def published_block(
 def _published_section(
     ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks
 ) -> Section:
-    """Return a table of published results and of our results, with their differences as notes."""
+    """Return a table of published and suite results, with their differences as notes."""
     columns = (
         "devices",
         "nodes",
@@ -111,14 +111,14 @@ def _published_section(
 def _nearest_in_size(result: Result, published: Sequence[Result]) -> Result:
     """Return the published result with the nearest number of devices.
 
-    The distance is the ratio of the numbers.
+    The ratio of the numbers of devices measures the distance.
     """
     devices = result.devices or 1
     return min(published, key=lambda candidate: abs(math.log((candidate.devices or 1) / devices)))
 
 
 def _differences(result: Result, published: Result) -> tuple[str, ...]:
-    """Return the settings in which two results differ, each with both values."""
+    """Return the settings that differ between two results, with both values."""
     pair = (result, published)
     difference = settings_difference(pair).with_known_values().only(_COMPARED_SETTINGS)
     if same_targets(result.targets, published.targets, result.workload):

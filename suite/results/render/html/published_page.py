@@ -1,6 +1,6 @@
-"""The page of `suite published list`.
+"""Writes the HTML page of `suite published list`.
 
-It has an overview, a figure for each workload, and a table of every column.
+The page has an overview, a figure for each workload, and a table with every column.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from suite.results.views.section import Section, View
 
 
 def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> None:
-    """Write a list of published results as a new page.
+    """Write a list of published results as a new HTML page.
 
-    It has an overview, a figure for each workload, and a table of every column.
+    The page has an overview, a figure for each workload, and a table with every column.
 
     Args:
-        view: The view of `suite published list`. Its last section is the list.
-        out: The new file.
-        ours: Results of this suite. The reference results among them are drawn over the published
-            results.
+        view: The view of `suite published list`. The last section of the view is the list.
+        out: Path of the new file.
+        ours: Results of this suite. Reference results are drawn on top of the published results.
 
     Raises:
         ValueError: `out` exists.
@@ -42,10 +41,10 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
     drawn = [result for result in ours if is_reference(result)]
 
     def matching_filters(row: Columns) -> dict[str, Sequence[str]]:
-        """Return the filter values of published results that a result of this suite is shown with.
+        """Return the filter values for which a result of this suite is also shown.
 
-        It matches every division and submitter, and the rounds with its target, or all rounds if no
-        round has its target.
+        The result matches every division and submitter. The result also matches the rounds with its
+        target, or all rounds if no round has its target.
         """
         alike = [result for result in results if _have_same_target(result, row)] or results
         return {
@@ -97,7 +96,7 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
 def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_out: int) -> str:
     """Return the first sentences of a page of published results.
 
-    They have the numbers of results, and their rounds.
+    The sentences contain the number of results and the rounds.
     """
     rounds = ", ".join(sorted({result.round for result in results}))
     submitters = count_text(len({result.submitter for result in results}), "submitter")
@@ -112,19 +111,20 @@ def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_o
 
 
 def _have_same_target(first: Columns, second: Columns) -> bool:
-    """Check whether two results have the same workload, and no different targets."""
+    """Check whether two results have the same workload and no conflicting targets."""
     if first.workload != second.workload:
         return False
     return same_targets(first.targets, second.targets, first.workload) is not False
 
 
 def _initial_filters(results: Sequence[Result], ours: Sequence[Result]) -> dict[str, str]:
-    """Return the filters that a page of published results opens with.
+    """Return the initial filters of a page of published results.
 
-    They are a workload, a round, and the closed division.
+    The filters select a workload, a round, and the closed division.
 
-    The workload is one of the results of this suite if there are any. The round is the one with the
-    most results of the same target, and the latest of several.
+    If there are results of this suite, the workload is a workload of these results. The round is
+    the round with the most results of the same target. If several rounds have equally many results,
+    the latest round is selected.
     """
     chosen: dict[str, str] = {}
     remaining = list(results)

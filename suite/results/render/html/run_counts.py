@@ -1,4 +1,4 @@
-"""First sentence of the page: how many runs there are, and how many succeeded."""
+"""First sentence of the page: number of runs and number of successful runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from suite.results.names import short_title
 from suite.results.text import clean
 
 _MAX_NAMES = 4
-"""Number of workloads or frameworks that the first sentence of the page names."""
+"""Maximum number of workloads or frameworks that the first sentence of the page lists."""
 
 _YEAR_3000_MS = 32_503_680_000_000.0
 
@@ -47,7 +47,7 @@ def _day(milliseconds: float) -> str:
 
 
 def _listed(names: Sequence[str], noun: str) -> str:
-    """Return names as text, or their number: `MXNet and PyTorch`, `7 workloads`."""
+    """Return a list of names, or their number: `MXNet and PyTorch`, `7 workloads`."""
     if len(names) > _MAX_NAMES:
         return count_text(len(names), noun)
     *first, last = names

@@ -1,9 +1,9 @@
-"""The list of runs on the page, as plain text.
+"""List of runs on the page, as plain text.
 
-It has a summary of each run, its settings, and its environment.
+The list has a summary of each run, its settings, and its environment.
 
-Logs and their folders are not trusted: every text is cleaned and bounded, and every link is
-relative.
+Logs and their folders are untrusted. Every text is sanitized and limited in length, and every link
+is relative.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from suite.results.time_parts import TimeParts, time_parts
 from workloads.api import Json
 
 MAX_RUNS = 2_000
-"""Number of runs in the list. The tables include all runs."""
+"""Maximum number of runs in the list. The tables include all runs."""
 _MAX_RUNS_WITH_DETAILS = 100
-"""Number of runs whose settings are listed. Runs of the same result have the same settings."""
+"""Maximum number of runs whose settings are listed. Runs of the same result have the same
+settings.
+"""
 _MAX_LINES = 80
-"""Lines of a list of details: a log may contain any number of keys."""
+"""Maximum number of lines in a list of details. A log may contain any number of keys."""
 _MAX_METRICS = 3
 _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")
-"""Keys of run.json (docs/reference/log_format.md) that are shown."""
+"""Displayed keys of run.json (docs/reference/log_format.md)."""
 PART_NAMES: Mapping[str, str] = {
     "setup": "setup",
     "training": "training",
@@ -45,13 +47,13 @@ PART_NAMES: Mapping[str, str] = {
     "evaluation": "evaluation",
     "other": "other",
 }
-"""Field of TimeParts to its name on the page."""
+"""Display name of each field of TimeParts."""
 Lines = Iterable[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
 class RunView:
-    """A run as the template shows it."""
+    """Run in the form that the template needs."""
 
     number: int
     """Number of the run on the page."""
@@ -60,18 +62,18 @@ class RunView:
     succeeded: bool
     summary: str
     details: Mapping[str, Sequence[tuple[str, str]]]
-    """Heading of each list to its lines: name and value."""
+    """Heading and lines of each list of details. A line is a pair of name and value."""
     files: Sequence[tuple[str, str]]
-    """Name and relative link of the log and of its folder."""
+    """Name and relative link of the log and of the log's folder."""
 
 
 def run_views(runs: Sequence[Run], home: Path, number: Callable[[Run], int]) -> list[RunView]:
-    """Return the first MAX_RUNS runs as the template shows them.
+    """Return the first MAX_RUNS runs in the form that the template needs.
 
     Args:
         runs: All runs of the page.
-        home: Folder of the page, to which links are relative.
-        number: Returns the number of a run on the page.
+        home: Folder of the page. Links are relative to this folder.
+        number: Function that returns the number of a run on the page.
     """
     shown = runs[:MAX_RUNS]
     return [
@@ -100,9 +102,9 @@ def _folder(run: Run) -> Path:
 
 
 def relative_link(path: Path, home: Path) -> str:
-    """Return a link from a page in the folder `home` to a file.
+    """Return a link to a file, relative to the folder `home` of the page.
 
-    The link has no scheme and no character of markup.
+    The link has no URL scheme and no markup characters.
     """
     return "./" + urllib.parse.quote(os.fsencode(os.path.relpath(path.absolute(), home.absolute())))
 
@@ -114,7 +116,7 @@ def relative_link(path: Path, home: Path) -> str:
 def subject_text(row: Columns) -> str:
     """Return workload, framework, and devices: `NCF with PyTorch on 2 devices`.
 
-    Unknown parts are left out.
+    Unknown values are omitted.
     """
     workload = short_title(clean(row.workload, 40))
     framework = f"with {clean(title_of(row.framework), 40)}" if row.framework else ""
@@ -123,7 +125,7 @@ def subject_text(row: Columns) -> str:
 
 
 def _summary(run: Run) -> str:
-    """Return a run in a line.
+    """Return a summary of a run in one line.
 
     Example: `NCF with PyTorch on 2 devices: 5.6 s to target, 5 epochs, hit rate at 10 0.651`.
     """
@@ -148,9 +150,9 @@ def _measured(run: Run) -> Iterator[str]:
 
 
 def parts_lines(parts: TimeParts | None) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a time with their shares: `("setup", "1.7 s (20 %)")`.
+    """Yield the components of a time with their fractions: `("setup", "1.7 s (20 %)")`.
 
-    Parts without time are left out.
+    Components of zero seconds are omitted.
     """
     if parts is None or not parts.total:
         return
@@ -165,7 +167,7 @@ def parts_lines(parts: TimeParts | None) -> Iterator[tuple[str, str]]:
 
 
 def _details(run: Run, folder: Path) -> dict[str, list[tuple[str, str]]]:
-    """Return the lists of details that have at least one line, by heading."""
+    """Return the non-empty lists of details by heading."""
     lists: dict[str, Lines] = {
         "Parts of the time": parts_lines(None if run.record is None else time_parts(run.record)),
         "Settings": _settings(run),
@@ -235,7 +237,10 @@ def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
 
 
 def _bounded(lines: Lines) -> list[tuple[str, str]]:
-    """Return the first lines that have a value, cleaned, and the number of further lines."""
+    """Return the first lines that have a value, sanitized.
+
+    A final line contains the number of omitted lines.
+    """
     lines_with_value = [
         (clean(str(name), 60), _text(value))
         for name, value in lines

@@ -1,7 +1,7 @@
-"""Charts over devices.
+"""Charts over numbers of devices.
 
-They show time to target, factors of a speedup, parts of the time, cost, published results, and
-predictions.
+The charts show time to target, factors of a speedup, components of the time, cost, published
+results, and predictions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from suite.results.text import clean
 from suite.results.views.overview import is_reference
 
 _MAX_CURVES = 12
-"""Number of curves of this suite in a figure, and number of published curves."""
+"""Maximum number of suite curves in a figure. The same limit applies to published curves."""
 _MAX_BARS = 40
 _PARTS = ("setup", "training", "waiting for data", "evaluation", "other")
 
@@ -34,12 +34,14 @@ _PARTS = ("setup", "training", "waiting for data", "evaluation", "other")
 def scaling_charts(
     results: Sequence[Result], published: Sequence[Result], looks: Looks
 ) -> list[Chart]:
-    """Return a chart of time to target over devices for each group on several numbers of devices.
+    """Return a chart of time to target over devices for each group of results.
+
+    Only groups with several device counts have a chart.
 
     Args:
         results: Results of this suite.
-        published: Published results. Those of the same workload are drawn if the group has
-            reference runs on GPUs. A single number of devices is then enough.
+        published: Published results. Published results of the same workload are drawn if the group
+            has reference runs on GPUs. A single device count is then sufficient.
         looks: Looks of all results.
     """
     figures = []
@@ -73,9 +75,9 @@ def scaling_charts(
 
 
 def _distance(curve: Series[Result], counts: Sequence[int]) -> float:
-    """Return the distance between the numbers of devices of a curve and `counts`.
+    """Return the distance between the device counts of a curve and `counts`.
 
-    It is the logarithm of a ratio.
+    The distance is the logarithm of a ratio.
     """
     return min(abs(math.log(result.device_count / count)) for result in curve for count in counts)
 
@@ -96,7 +98,7 @@ def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list
 
 
 def _curves(results: Iterable[Result]) -> list[Series[Result]]:
-    """Return the series of results with times, the longest series first."""
+    """Return the series of results that have times, with the longest series first."""
     return sorted(all_series(with_time(results)), key=len, reverse=True)
 
 
@@ -117,8 +119,7 @@ def _over_devices(
 ) -> list[Chart]:
     """Return the chart of a quantity with a curve for each series.
 
-    A series that was trained to a different target than all series of this suite has the target in
-    its label.
+    The target is added to the label of a series if no series of this suite has the same target.
     """
     marks: list[Mark] = []
     firsts = [curve.fewest for curve in curves if curve.fewest.profile]
@@ -141,7 +142,7 @@ def _over_devices(
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     """Return a chart of the factors of each speedup.
 
-    The factors are time per epoch, number of epochs, and setup if the logs separate it.
+    The factors are time per epoch, number of epochs, and setup if the logs separate setup.
     """
     figures = []
     for members in groups(results):
@@ -174,7 +175,10 @@ def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
 
 
 def parts_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
-    """Return a chart of the parts of each time to target, for results whose logs separate setup."""
+    """Return a chart of the components of each time to target.
+
+    Only results whose logs separate setup are included.
+    """
     slots = dict(zip(_PARTS, (charts.OF_SETUP, *charts.PARTS, charts.OTHER_SLOT), strict=True))
     figures = []
     for members in groups(
@@ -201,8 +205,8 @@ def _bars_of_parts(
 
     Args:
         quantity: Quantity in the title.
-        bars: Name, result, and a value for each part.
-        slots: Label of each part to its color slot.
+        bars: Name, result, and a value for each component.
+        slots: Color slot of each component by its label.
         y_label: Label of the axis of values.
         kind: `ratios` or `parts`.
     """
@@ -229,14 +233,13 @@ def workload_charts(
 ) -> list[Chart]:
     """Return a chart of time to target over accelerators for each workload.
 
-    It has a point for each result.
-
-    An accelerator has the same color and shape in all charts.
+    The chart has a point for each result. An accelerator has the same color and shape in all
+    charts.
 
     Args:
         published: Published results.
-        suite_results: Results of this suite. Reference results are drawn over the published ones;
-            results to a different target have a label of their own.
+        suite_results: Results of this suite. Reference results are drawn on top of the published
+            results. Results with a different target have a separate label.
     """
     listed = with_time((*published, *filter(is_reference, suite_results)))
     counts = Counter(
@@ -286,9 +289,9 @@ def workload_charts(
 
 
 def prediction_charts(prediction: Prediction) -> list[Chart]:
-    """Return charts of time per epoch and of scaling efficiency over devices.
+    """Return charts of time per epoch and scaling efficiency over devices.
 
-    If no time is known, the first chart shows throughput.
+    If the times are unknown, the first chart shows throughput.
     """
     rows, profile = prediction.rows, prediction.results[0].profile
     has_times = all(row.seconds_per_epoch is not None for row in rows)
@@ -302,7 +305,7 @@ def prediction_charts(prediction: Prediction) -> list[Chart]:
         "note": " ".join([prediction.how, *prediction.notes[:1]]),
         "kind": "powers",
     }
-    styles = {  # measured points look as published results do: grey and hollow
+    styles = {  # Measured points are gray and hollow, like published results.
         MEASURED: Style(MEASURED, charts.OTHER_SLOT, published=True),
         PREDICTION: Style(PREDICTION, charts.PARTS[0]),
     }

@@ -1,6 +1,6 @@
-"""Figures of studies and of all-reduces.
+"""Charts of studies and of all-reduces.
 
-They are curves over a numeric key, bars over names, and validation loss over time.
+The charts are curves over a numeric key, bars over names, and validation loss over time.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from suite.results.views.study_view import StudyResult
 
 _MAX_BARS = 40
 _MAX_MISSING = 12
-"""Number of lines without a measurement that a note names."""
+"""Maximum number of study lines without a measurement that a note lists."""
 _LOSSES = ("eval_loss", "loss")
-"""Metrics of validation loss; the first that was logged is drawn."""
+"""Metrics of validation loss. The first metric in the log is drawn."""
 Member = tuple[StudyLine, Result, charts.Look]
 """A measured line of a study with its result and its look."""
 
 
 def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
-    """Return the figures of a study, or an empty list if no line was measured.
+    """Return the charts of a study, or an empty list if no line was measured.
 
     Args:
         study: A study with the results of its lines.
-        looks: Looks of the results of the page. A line of a study may have only some runs of such a
-            result.
+        looks: Looks of the results on the page. A line of a study may contain only some of the runs
+            of such a result.
     """
     if not study.measured or not study.keys:
         return []
@@ -69,7 +69,7 @@ def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
 def _looks_of_lines(study: StudyResult, looks: charts.Looks) -> list[charts.Look]:
     """Return the look of each measured line.
 
-    Lines that would have the same label get the values of their keys.
+    The values of their keys are added to labels that would otherwise be equal.
     """
     all_looks = {**charts.looks(study.results), **looks}
     found = [all_looks[result.key] for result in study.results]
@@ -96,7 +96,7 @@ def _charts(
 
     Args:
         study: The study.
-        axes: Labels of the axes. The second one is the quantity.
+        axes: Labels of the axes. The second label is the quantity.
         title_end: Text that follows the quantity in the title.
         marks: Marks of the chart.
         options: Further fields of the chart.
@@ -108,7 +108,7 @@ def _charts(
 
 
 def _number(line: StudyLine, key: str) -> float | None:
-    """Return the value of a key as a number; for a batch, the samples per device."""
+    """Return the value of a key as a number. A batch is converted to samples per device."""
     number = re.search(r"(\d+(?:\.\d+)?)$", line.values[key])
     if number is None:
         return None
@@ -120,14 +120,14 @@ def _number(line: StudyLine, key: str) -> float | None:
 
 
 def _other_values(line: StudyLine, *keys: str) -> str:
-    """Return the values of all keys except these as text."""
+    """Return the values of all keys except `keys` as text."""
     return ", ".join(
         _value_text(key, text) for key, text in line.values.items() if key not in keys and text
     )
 
 
 def _value_text(key: str, text: str) -> str:
-    """Return a value, with the name of its key if the value alone is unclear.
+    """Return a value, preceded by the name of its key if the value alone is unclear.
 
     Unclear values are numbers, `all`, `true`, and `false`.
     """
@@ -138,9 +138,9 @@ def _value_text(key: str, text: str) -> str:
 
 
 def _common_keys(study: StudyResult) -> list[str]:
-    """Return the keys with the same value in all lines of a study with several lines.
+    """Return the keys that have the same value in all lines of a study.
 
-    No label needs them.
+    Labels omit these keys. The result is empty for a study with a single line.
     """
     if len(study.lines) < 2:
         return []
@@ -148,7 +148,7 @@ def _common_keys(study: StudyResult) -> list[str]:
 
 
 def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return a chart over the first key, with a curve for each combination of the rest."""
+    """Return a chart over the first key, with a curve for each combination of other keys."""
     context, x = StudyContext(study.measured), study.keys[0]
     members: list[Member] = list(zip(study.measured, study.results, looks, strict=True))
     marks: list[charts.Mark] = []
@@ -171,13 +171,13 @@ def _curve_style(
 ) -> charts.Style:
     """Return the style of a curve.
 
-    Its label is the label that its results have in figures over devices.
+    The label of the curve is the label of its results in scaling charts.
 
     Args:
-        values: Values of the remaining keys. They are the label if the results have different
-            labels, or if the label is taken.
+        values: Values of all other keys. These values become the label if the results have
+            different labels, or if the label is already used.
         members: The lines of the curve.
-        styles: Styles of the curves before it.
+        styles: Styles of the previous curves.
     """
     look = members[0][2]
     labels = {member_look.of_curve.label for _, _, member_look in members}
@@ -191,7 +191,10 @@ def _curve_style(
 
 
 def _missing_note(study: StudyResult) -> str:
-    """Return the lines without a measurement, and why; empty if all lines were measured."""
+    """Return a note on lines without a measurement and the reasons.
+
+    The note is empty if all lines were measured.
+    """
     missing = [
         f"{_other_values(line)}: {line.outcome}" for line in study.lines if line.result is None
     ]
@@ -204,7 +207,7 @@ def _missing_note(study: StudyResult) -> str:
 
 
 def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return a chart of bars, or a chart for each mode if the study has several modes."""
+    """Return a bar chart, or one bar chart per mode if the study has several modes."""
     context, common = StudyContext(study.measured), _common_keys(study)
     remaining = iter(looks)
     members = [(line, next(remaining) if line.result is not None else None) for line in study.lines]
@@ -231,9 +234,9 @@ def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> lis
 
 
 def _loss_charts(study: StudyResult, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return validation loss over epochs and over seconds, with a curve for each line.
+    """Return charts of validation loss over epochs and over seconds.
 
-    The result is empty if it was not measured.
+    Each line of the study is a curve. The result is empty if the loss was not measured.
     """
     drawn: list[charts.Chart] = []
     for x, scale in (("epochs", None), ("seconds", 1.0)):
@@ -251,7 +254,10 @@ def _loss_charts(study: StudyResult, looks: Sequence[charts.Look]) -> list[chart
 
 
 def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
-    """Return the bus bandwidth of all-reduces over their size, with a curve for each result."""
+    """Return a chart of all-reduce bus bandwidth over message size.
+
+    Each result is a curve.
+    """
     measured = [result for result in results if result.all_reduces]
     slots = charts.framework_slots(result.framework for result in measured)
     marks: list[charts.Mark] = []
@@ -267,7 +273,7 @@ def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
 
 
 def _bandwidths(times: AllReduceTime) -> Iterator[tuple[float, float]]:
-    """Yield size in bytes and bus bandwidth in GB/s."""
+    """Yield the message size in bytes and the bus bandwidth in GB/s."""
     for size in times.sizes:
         yield (
             size.size_bytes,

@@ -1,10 +1,10 @@
-"""Vega-Lite specifications of charts.
+"""Converts charts to Vega-Lite specifications.
 
-The page draws them in the browser, and vl-convert draws them as SVG and PNG files.
+The browser draws a specification on the page, and vl-convert draws the same specification as SVG
+and PNG files.
 
-The same declarative specification gives an interactive figure, under a content security policy
-without eval, and the same picture as a file. vl-convert contains the scripts of Vega-Lite, so
-nothing is downloaded.
+A declarative specification also works under a content security policy without eval. vl-convert
+contains the scripts of Vega-Lite, so no download is necessary.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ SERIES_COLORS = (
     *("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c"),
     *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12", "#6a3d9a", "#8f2d2d"),
 )
-"""Slot of a style to its color.
+"""Color of each slot.
 
-Six are for frameworks, the rest for a whole, parts of time, and factors of a speedup.
+Six colors are for frameworks. The other colors are for a total, components of time, and factors of
+a speedup.
 
-The hues are those of Okabe and Ito, which color-blind readers can distinguish. They are darkened
-until text in the color has a contrast of 4.5 : 1 on white. The style sheet has light counterparts
-for a dark page.
+The hues are those of Okabe and Ito, which color-blind readers can distinguish. The hues are
+darkened until text has a contrast of 4.5 : 1 on white. The style sheet has lighter colors for a
+dark page.
 """
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
 CSS_VARIABLES: Mapping[str, str] = {
     **{color: f"--c{slot}" for slot, color in enumerate(SERIES_COLORS)},
     **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
 }
-"""Color to the CSS variable that replaces it on the page.
+"""CSS variable that replaces each color on the page.
 
-Files have the colors of the light theme.
+Figure files have the colors of the light theme.
 """
 _SHAPES = {
     "circle": "M0-4A4 4 0 1 1 0 4A4 4 0 1 1 0-4",
@@ -61,8 +62,8 @@ _SHAPES = {
     "triangle-down": "M0 4L4-3.5H-4Z",
     "cross": "M-1.5-4.5H1.5V-1.5H4.5V1.5H1.5V4.5H-1.5V1.5H-4.5V-1.5H-1.5Z",
 }
-"""Vega's name of each of the charts.SHAPES markers to its outline in legends of the page, within 10
-by 10 pixels.
+"""Outline of each marker in legends of the page, within 10 by 10 pixels. The keys are Vega's
+names of the charts.SHAPES markers.
 """
 _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
@@ -73,48 +74,50 @@ STEP = 34
 _MARKER_SIZE = 40.0
 """Size of a marker in square pixels."""
 _MAX_MARKERS = 20
-"""A curve of more points has no markers."""
+"""Maximum number of points of a curve with markers. Longer curves have no markers."""
 _LOGARITHMIC = {"x": 3.0, "y": 10.0}
-"""Axis to the factor that its values must span before it is logarithmic.
+"""Minimum ratio of the largest to the smallest value for a logarithmic axis, by axis.
 
 A linear axis of times or rates begins at zero.
 """
 _INSET = 5
-"""Pixels between the ends of an axis and the ends of its range, so that no marker at an end is cut.
-"""
+"""Padding in pixels at the ends of an axis, so that no marker is cut off."""
 _NEAR = 0.07
-"""Share of the height of a figure: texts at lines that are closer than this would overlap."""
+"""Minimum distance of two lines with texts, as a fraction of the figure's height. Texts of closer
+lines would overlap.
+"""
 _FURTHER_COLORS = (0, 1, 2, 3, 4, 5, 8, 7, 11, 9, 10, 6)
-"""Slots for series whose color is taken in their figure.
+"""Color slots for series whose color is already used in their figure.
 
-Hues that differ much are first, and the color of a whole is last.
+Clearly different hues come first, and the color of a total comes last.
 """
 _PNG_SCALE = 2.0
-"""Pixels of the PNG for each pixel of the SVG."""
+"""Number of PNG pixels per SVG pixel in each direction."""
 IDEAL, TARGET, UNMARKED, TARGET_ABOVE = 1, 2, 3, 4
-"""Values of `k`, the kind of a mark: ideal scaling, target with text below or above its line, point
-without a marker.
+"""Values of `k`, the kind of a mark: ideal scaling, target with text below its line, point
+without a marker, and target with text above its line.
 """
 Json = Any
 Paint = Callable[[str], str]
-"""Function that returns the color to draw with, for a color of a file."""
+"""Function that maps a color of a figure file to the color to draw."""
 
 
 @functools.cache
 def scripts() -> str:
-    """Return Vega-Lite, Vega, and vega-embed as a single script."""
+    """Return the code of Vega-Lite, Vega, and vega-embed as a single script."""
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> dict[str, list[Json]]:
-    """Return the points of a chart as columns. Columns without a value are left out, except `s`.
+    """Return the points of a chart as columns.
 
     The columns are the series `s`, the number `p` of the curve, `x`, `y`, `low`, `high`, the `name`
-    of a bar, its `text`, the number of its `row`, and the kind `k`.
+    of a bar, its `text`, the number of its `row`, and the kind `k`. Empty columns are omitted,
+    except `s`.
 
     Args:
         chart: The chart.
-        number_of: Returns the number of a run or a result on the page.
+        number_of: Function that returns the number of a run or result on the page.
     """
     names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
     rows: list[list[Json]] = []
@@ -173,7 +176,7 @@ def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> di
 def _ideal_scaling(first: Point, last: Point) -> list[Point]:
     """Return points of ideal scaling between two numbers of devices.
 
-    It is not straight if the axes are linear.
+    The curve of ideal scaling is not straight on linear axes.
     """
     devices = [first.x * (last.x / first.x) ** (step / 12) for step in range(13)]
     return [Point(x, first.y * first.x / x, first.row) for x in devices]
@@ -182,7 +185,7 @@ def _ideal_scaling(first: Point, last: Point) -> list[Point]:
 def _targets_with_text_above(chart: Chart) -> set[float]:
     """Return the targets whose text would overlap the text of the next lower target.
 
-    The text is below the line.
+    The text of these targets is drawn above the line instead of below the line.
     """
     heights = [point.y for _, _, point in chart.marks] + [point.y for point in chart.targets]
     near = _NEAR * (max(heights) - min(heights))
@@ -195,8 +198,8 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
 
     Args:
         chart: The chart.
-        on_page: Leave out data, title, and legend, which the page has itself, and use the colors of
-            the page.
+        on_page: True for the page. The specification then omits data, title, and legend, which the
+            page provides, and uses the colors of the page.
     """
     paint: Paint = _page_color if on_page else str
     drawn = marks(chart)
@@ -255,7 +258,7 @@ def _color(style: Style) -> str:
 def _colors(chart: Chart) -> list[str]:
     """Return the color of each style.
 
-    The lines of a figure have distinct colors, as long as there are enough.
+    The lines of a figure have distinct colors if there are enough colors.
 
     The first series of a framework has the framework's color in every figure. Each further series
     gets a color that no other series of the figure has.
@@ -281,7 +284,7 @@ def _colors(chart: Chart) -> list[str]:
 def look(chart: Chart) -> list[dict[str, Json]]:
     """Return each style of a chart for the legend of the page.
 
-    It has a name, a color, a marker, and a line style.
+    An entry has a name, a color, a marker, and a line style.
     """
     found = []
     styles = [] if chart.kind == "bars" else chart.styles
@@ -300,17 +303,17 @@ def look(chart: Chart) -> list[dict[str, Json]]:
 
 
 SHAPE = {"field": "marker", "type": "nominal", "scale": None}
-"""Encoding of markers of lines.
+"""Encoding of the markers of lines.
 
-It has no scale, so the legend shows the dashes of the lines only.
+The encoding has no scale, so the legend shows only the dashes of the lines.
 """
 
 
 def _marker(chart: Chart) -> dict[str, Json]:
-    """Return the transform that gives each point of a line the marker of its series.
+    """Return the transform that assigns the marker of its series to each point of a line.
 
-    Two lists rather than an object: in JavaScript an object has inherited keys such as `__proto__`
-    and `constructor`, and a series may have such a name.
+    The transform uses two lists instead of an object. A JavaScript object has inherited keys such
+    as `__proto__` and `constructor`, which may also be the names of series.
     """
     names, shapes = (
         [style.label for style in chart.styles],
@@ -323,7 +326,7 @@ def _marker(chart: Chart) -> dict[str, Json]:
 
 
 def _shape_in_legend(chart: Chart, color: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the encoding of markers that share their legend with the colors."""
+    """Return the encoding of markers that share a legend with the colors."""
     shapes = [_shape(style) for style in chart.styles]
     return {**color, "scale": {"domain": color["scale"]["domain"], "range": shapes}}
 
@@ -333,9 +336,9 @@ def _has_lines(chart: Chart) -> bool:
 
 
 def _dash(style: Style) -> list[int]:
-    """Return the dashes of a line.
+    """Return the dash pattern of a line.
 
-    Together with the marker they distinguish 24 styles of a color.
+    Dash patterns and markers together distinguish 24 styles per color.
     """
     if style.published:
         return _DASHES[1 + (style.style + style.style // 6) % 3]
@@ -349,15 +352,17 @@ def _shape(style: Style) -> str:
 def _axis(
     field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False
 ) -> dict[str, Json]:
-    """Return an axis: logarithmic, if allowed, for positive numbers that span enough, else linear.
+    """Return the definition of an axis, which is logarithmic or linear.
+
+    The axis is logarithmic if this is allowed, all values are positive, and the values span a large
+    enough ratio.
 
     Args:
         field: `x` or `y`.
         title: Text next to the axis.
-        values: The values that are drawn. Up to eight whole numbers on a logarithmic `x` axis are
-            its ticks.
-        logarithmic: Whether the axis may be logarithmic.
-        zero: A linear axis begins at zero, without a range of negative numbers.
+        values: The drawn values. Up to eight integers on a logarithmic `x` axis become its ticks.
+        logarithmic: True if the axis may be logarithmic.
+        zero: True if a linear axis begins at zero.
     """
     distinct = sorted(set(values))
     axis: dict[str, Json] = {"title": title, "tickCount": 6}
@@ -374,7 +379,8 @@ def _axis(
             scale, axis["format"] = {"type": "log", "nice": False, "padding": 12}, ",.6~r"
         elif not zero:
             scale |= {"nice": False, "padding": 12}
-    if zero and "type" not in scale:  # an inset, since padding would extend the axis below zero
+    # An inset is used, because padding would extend the axis below zero.
+    if zero and "type" not in scale:
         pixels = (
             [{"expr": f"height - {_INSET}"}, _INSET]
             if field == "y"
@@ -396,12 +402,12 @@ def _curves(
     y = _axis(
         "y", chart.y_label, heights, logarithmic=logarithmic, zero=chart.from_zero or logarithmic
     )
-    if timed:  # the page sets the limits when the user drags over the figure
+    if timed:  # The page sets the limits when the user drags over the figure.
         x["scale"] |= {"domainMin": {"expr": "from"}, "domainMax": {"expr": "to"}, "nice": False}
         y["scale"] |= {} if chart.from_zero else {"padding": _INSET}
     dash = color | {
         "scale": color["scale"] | {"range": [*map(_dash, chart.styles)]}
-    }  # colors and dashes share a legend
+    }  # Colors and dashes share a legend.
     place = {"x": x, "y": y, "color": color}
 
     def layer(
@@ -502,8 +508,8 @@ def _curves(
 
 
 def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
-    # the name of a bar is above it: next to it, the name would leave no width for the bar on a
-    # phone
+    # The name of a bar is above the bar, because on a phone there is no width for it next to the
+    # bar.
     above = {
         "labelAlign": "left",
         "labelBaseline": "bottom",
@@ -519,10 +525,10 @@ def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, 
     )
     place = {"y": y, "x": x, "color": color}
     common = {"tooltip": {"content": "data"}, "yOffset": 7}
-    x["scale"].pop("range", None)  # bars begin at the left edge, as their names do
+    x["scale"].pop("range", None)  # Bars begin at the left edge, like their names.
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
-        # A tick per name at a factor of 1. A line over the whole height would cross the names.
+        # Each name has a tick at a factor of 1. A line over the whole height would cross the names.
         tick = {
             "type": "tick",
             "orient": "vertical",
@@ -535,7 +541,7 @@ def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, 
         product = {
             "test": f"datum.s === {json.dumps(chart.styles[0].label)}",
             "value": 200,
-        }  # larger than its factors
+        }  # The total is drawn larger than its factors.
         size = {"condition": product, "value": 60}
         point = {"type": "point", "filled": False, "strokeWidth": 2.5, "opacity": 1, **common}
         return [
@@ -570,16 +576,16 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
         "view": {"stroke": None},
         "font": "inherit" if on_page else _FONT,
         "background": None if on_page else PAPER,
-        # the page describes a figure and has its table: a screen reader would read out each of a
-        # thousand marks
+        # The page has a description and the table of a figure. A screen reader would otherwise read
+        # out a thousand marks.
         "aria": False,
     }
 
 
 def write_figures(charts: Sequence[Chart], folder: Path) -> None:
-    """Write each chart on a white background into a new folder.
+    """Write each chart on a white background to a new folder.
 
-    The names are `01-TITLE.svg` and `01-TITLE.png`.
+    The file names are `01-TITLE.svg` and `01-TITLE.png`.
 
     Raises:
         ValueError: The folder is not empty, or cannot be written.
@@ -604,7 +610,7 @@ def svg(chart: Chart) -> str:
 
 
 def refuse_full(folder: Path) -> None:
-    """Raise ValueError if the folder for figures exists and is not empty, or is not a folder."""
+    """Raise ValueError if the path for figures is a file or a non-empty folder."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(
             f"--figures {folder}: expected a new or empty folder. Set a different folder"

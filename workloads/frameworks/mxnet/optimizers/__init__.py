@@ -1,9 +1,9 @@
-"""Optimizers of MXNet trainers, on flat vectors.
+"""Optimizers of the MXNet trainers, on flat vectors.
 
-They sum over contexts, scale the loss, clip, and update.
+An optimizer sums gradients over contexts, scales the loss, clips, and updates.
 
-The arithmetic is defined in workloads/common/optimizers.py. A workload selects the optimizer and
-the rule of each parameter.
+workloads/common/optimizers.py defines the arithmetic. A workload selects the optimizer and the
+update rule of each parameter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The optimizers of MXNet trainers.
+"""Optimizers of the MXNet trainers.
 
-They use MXNet's operators if these match the arithmetic of workloads/common/optimizers.py.
+The optimizers call MXNet's operators if these match the arithmetic of
+workloads/common/optimizers.py.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from workloads.frameworks.mxnet.optimizers.reduction import GradientSum
 class Optimizer:
     """Base class of the optimizers.
 
-    A step is `reduce`, `clip` and `update`, which enqueue work without waiting.
+    A step consists of `reduce`, `clip` and `update`, which enqueue work without waiting.
 
     `weights` and `gradients` contain one flat vector per context, arranged by `layout`. The weights
-    of all contexts stay equal: every context computes the same update from the same values, or
-    receives the result of the context that computed it. After a step, the gradients are undefined.
-    Subclasses define `apply`.
+    of all contexts stay equal. Either every context computes the same update from the same
+    gradients, or one context computes an update and copies the result to the others. After a step,
+    the gradients are undefined. Subclasses define `apply`.
 
-    A replica's part of the loss is its sum divided by the weight of all replicas. With a loss
-    scale, it is multiplied by the number of replicas, so that values in fp16 do not shrink with
-    more replicas. The operators of the update divide the sum of gradients, which is fp32, by the
-    number.
+    A replica's share of the loss is its sum of losses divided by the weight of all replicas. With a
+    loss scale, the share is multiplied by the number of replicas, so that fp16 values do not shrink
+    with more replicas. The update operators divide the fp32 sum of gradients by the number of
+    replicas.
     """
 
     skips: ClassVar[bool] = False
-    """Whether a step can be skipped. Every step is taken."""
+    """Whether the optimizer can skip a step. MXNet's optimizers execute every step."""
 
     sharded: ClassVar[bool] = False
-    """Whether each context updates a segment for all contexts, so that the optimizer state exists
-    once.
+    """Whether each context updates one segment and copies it to all contexts, so that each
+    optimizer state is stored only once.
     """
 
     def __init__(
@@ -60,18 +61,18 @@ class Optimizer:
         self.segments = (
             self.sum.segments if self.sharded else [slice(0, total(layout.shapes))] * len(weights)
         )
-        """Segment of the flat vector that each context updates."""
+        """Segment of the flat vector that is updated on each context."""
         updated = [
             vector[segment] for vector, segment in zip(self.weights, self.segments, strict=True)
         ]
         self.rule_ranges = [layout.rule_ranges(segment) for segment in self.segments]
-        """Rules of each context, with their parts of `vectors`."""
+        """Update rules of each context, with the slices of `vectors` that they apply to."""
         self.slots = {
             kind: [mx.nd.zeros_like(vector) for vector in updated] for kind in SLOTS[settings.name]
         }
         self.vectors = list(zip(updated, self.gradients, *self.slots.values(), strict=True))
-        """Vectors that each context updates: weights, gradients, and a vector of each kind of
-        state.
+        """Vectors of each context: weights, gradients, and one vector for each array of the
+        optimizer state.
         """
         self.prepare()
 
@@ -110,37 +111,37 @@ class Optimizer:
     # -------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Create the remaining objects that steps need."""
+        """Create further objects that steps need."""
 
     def apply(self, rate: float) -> None:
         """Update weights and optimizer state from `self.gradients` times `self.rescale`."""
         raise NotImplementedError
 
     def share(self) -> None:
-        """Send each context the weights that different contexts have updated.
+        """Copy the updated weights of each segment to all contexts.
 
-        Only necessary for sharded optimizers.
+        Only sharded optimizers need this method.
         """
 
     def factor(self, name: str) -> float:
-        """Return the ratio of a parameter's slots to its state."""
+        """Return the ratio between a parameter's stored slots and its checkpointed state."""
         return 1.0
 
     # -- state
     # ----------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Array]:
-        """Return copies of the optimizer's arrays, float32, by the names `KIND.PARAMETER`."""
+        """Return float32 copies of the optimizer's arrays, with names `KIND.PARAMETER`."""
         state = {}
         for kind, vectors in self.slots.items():
             parts = [vector.asnumpy() for vector in vectors[: None if self.sharded else 1]]
             for name, part in views(np.concatenate(parts), self.layout.shapes).items():
-                # The sum with 0 avoids negative zeros.
+                # Adding 0 replaces negative zeros.
                 state[f"{kind}.{name}"] = part / np.float32(self.factor(name)) + np.float32(0)
         return state
 
     def load_state_dict(self, state: Arrays) -> None:
-        """Load a state, the inverse of `state_dict`."""
+        """Load an optimizer state that `state_dict` returned."""
         self.reset()
         for kind, vectors in self.slots.items():
             parts = (
@@ -152,24 +153,25 @@ class Optimizer:
                 vector[:] = flat[segment]
 
     def reset(self) -> None:
-        """Reset the state to its values before the first step."""
+        """Reset the optimizer state to its initial values."""
         for vectors in self.slots.values():
             for vector in vectors:
                 vector[:] = 0.0
 
 
 class Sgd(Optimizer):
-    """SGD: v ← m·v + (g + d·w), w ← w - rate·v, in a single operator.
+    """SGD in a single operator: v ← m·v + (g + d·w), w ← w - rate·v.
 
-    MXNet's operator stores rate·v, but a change of the rate must not affect v. The buffer contains
-    -rate·v with the last rate, and the momentum of the next step includes the quotient of both
-    rates. While the rate is 0, the buffer keeps its scale.
+    MXNet's operator stores rate·v, but a change of the learning rate must not affect v. The buffer
+    contains -rate·v with the previous rate, and the momentum of the next step is multiplied by the
+    quotient of the new and the previous rate. While the learning rate is 0, the scale of the buffer
+    does not change.
     """
 
     _last_rate = 1.0
 
     def factor(self, name: str) -> float:
-        """Return the parameter's last nonzero rate with the opposite sign."""
+        """Return the negative of the parameter's last nonzero learning rate."""
         return -self._last_rate * self.layout.rules[name].lr_multiplier
 
     def apply(self, rate: float) -> None:
@@ -185,7 +187,8 @@ class Sgd(Optimizer):
                     "wd": rule.decay,
                 }
                 weight, gradient = weights[part], gradients[part]
-                out = weight if rate else gradient  # at rate 0, the new weights are discarded
+                # at learning rate 0, the new weights are discarded
+                out = weight if rate else gradient
                 mx.nd.sgd_mom_update(
                     weight, gradient, buffers[part], rescale_grad=self.rescale, **constants, out=out
                 )
@@ -197,10 +200,12 @@ class Sgd(Optimizer):
 
 
 class Lars(Optimizer):
-    """LARS with MXNet's operators, except for the norms: v ← m·v + rate·ratio·(g + d·w), w ← w - v.
+    """LARS with the learning rate in the velocity.
 
-    `multi_sum_sq` accumulates sequentially in float32, with an error of 2e-3 for a large layer. The
-    scalar product is accurate. If no rule has a trust ratio, the update is MXNet's SGD.
+    v ← m·v + rate·ratio·(g + d·w), w ← w - v. All operators are MXNet's operators, except for the
+    norms. MXNet's `multi_sum_sq` accumulates sequentially in float32, with an error of 2e-3 for a
+    large layer, so the norms are computed as scalar products. If no update rule has a trust ratio,
+    the update is MXNet's SGD.
     """
 
     def factor(self, name: str) -> float:
@@ -208,9 +213,9 @@ class Lars(Optimizer):
         return -1.0
 
     def prepare(self) -> None:
-        """Create views of the parameters with a trust ratio.
+        """Create views of the parameters that have a trust ratio.
 
-        Also creates arrays of their decays and rates.
+        Arrays of the parameters' weight decays and learning rates are also created.
         """
         rules = {
             name: rule
@@ -244,7 +249,7 @@ class Lars(Optimizer):
         return weight
 
     def _plain_step(self, number: int, rate: float) -> None:
-        """Update the parameters of a context that have no trust ratio."""
+        """Update a context's parameters that have no trust ratio."""
         weights, gradients, buffers = self.vectors[number]
         for rule, part in self.rule_ranges[number]:
             if not rule.lars_adapt:
@@ -256,13 +261,13 @@ class Lars(Optimizer):
                 )  # fmt: skip
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
-        """Return the multiplier of the buffer's new part, without the trust ratio."""
+        """Return the factor of the new term in the buffer, without the trust ratio."""
         return rate * rule.lr_multiplier
 
     def _adapted_step(self, number: int, rates: mx.nd.NDArray) -> None:
-        """Update the parameters of a context that have a trust ratio.
+        """Update a context's parameters that have a trust ratio.
 
-        The ratio is computed on the device.
+        The trust ratio is computed on the device.
 
         `rates` (n,) are the learning rates of these parameters.
         """
@@ -279,8 +284,8 @@ class Lars(Optimizer):
             eps=0.0,
             rescale_grad=rescale,
         )
-        # Update a single parameter per call. The operator interleaves its accesses to all
-        # parameters of a call, which is inefficient for caches.
+        # Each call updates only one parameter. With several parameters per call, the operator would
+        # alternate between their memory, which is inefficient for caches.
         for place, (weight, gradient, buffer) in enumerate(adapted):
             part = slice(place, place + 1)
             mx.nd.preloaded_multi_sgd_mom_update(
@@ -291,16 +296,17 @@ class Lars(Optimizer):
 
 
 class LarsOutside(Lars):
-    """LARS with the rate outside the velocity: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+    """LARS without the learning rate in the velocity.
 
-    The buffer contains -v, so that a change of the rate does not affect it.
+    v ← m·v + ratio·(g + d·w), w ← w - rate·v. The buffer contains -v, so that a change of the
+    learning rate does not affect it.
     """
 
     def apply(self, rate: float) -> None:
-        """Update the buffer and the weights with LARS.
+        """Update the buffer and then the weights with LARS.
 
-        LARS's operators update the buffer at rate 1. Their weights are discarded, and the weights
-        are updated afterwards.
+        MXNet's LARS operators update the buffer with learning rate 1. The weights that these
+        operators compute are discarded, and the weights are updated separately.
         """
         for number, (weights, _, buffers) in enumerate(self.vectors):
             if self.adapted[number]:
@@ -311,28 +317,32 @@ class LarsOutside(Lars):
                 weight += (rate * rule.lr_multiplier) * buffers[part]
 
     def out(self, weight: mx.nd.NDArray, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """Return the gradient, which is overwritten because it is no longer needed."""
+        """Return the gradient array.
+
+        The operator may overwrite the gradient, because the step does not need it any more.
+        """
         return gradient
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
-        """Return 1, because the learning rate is applied after the buffer."""
+        """Return 1, because the learning rate is not part of the buffer."""
         return 1.0
 
 
 def _square(array: mx.nd.NDArray) -> mx.nd.NDArray:
-    """Return the sum of squares (1,)."""
+    """Return the sum of the squared values, (1,)."""
     vector = array.reshape((-1,))
     return mx.nd.dot(vector, vector)
 
 
 class Adam(Optimizer):
-    """Adam, which sums each gradient once, updates each weight once and stores each moment once.
+    """Adam whose state is sharded over the contexts.
 
-    The owner of a segment updates its part of the weights and copies it to the remaining contexts.
-    Epsilon is added to √(v / (1 - β2^t)), as in PyTorch. MXNet's operator adds it to √v, so its
-    learning rate and its epsilon both include the correction. The operator computes 1 - β in
-    float32, with an error of 4.7e-5 for 0.999. This factor remains in the moments and is removed by
-    the same two values.
+    Each segment of the flat vector has an owner context. The owner sums the gradients of its
+    segment, updates the weights, and copies them to all contexts. Epsilon is added to √(v / (1 -
+    β2^t)), as in PyTorch. MXNet's operator adds epsilon to √v, so both the learning rate and the
+    epsilon of the operator include the bias correction. The operator computes 1 - β in float32,
+    with an error of 4.7e-5 for 0.999. The error remains in the moment estimates, and the corrected
+    learning rate and epsilon compensate for it.
     """
 
     sharded = True
@@ -344,7 +354,7 @@ class Adam(Optimizer):
         self.steps += 1
         complements = [
             float(np.float32(1) - np.float32(beta)) for beta in self.betas
-        ]  # as the operator computes 1 - β
+        ]  # same rounding as the operator's 1 - β
         sums = [
             (1 - b**self.steps) / (1 - b) * complement
             for b, complement in zip(self.betas, complements, strict=True)
@@ -372,7 +382,7 @@ class Adam(Optimizer):
                     self.vectors[owner][0].copyto(vector[segment])
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the moments, and `step` (1,)."""
+        """Return Adam's moment estimates, and `step` (1,)."""
         return {**super().state_dict(), "step": np.array([self.steps], np.float32)}
 
     def load_state_dict(self, state: Arrays) -> None:
@@ -387,7 +397,7 @@ class Adam(Optimizer):
 class Rmsprop(Optimizer):
     """RMSprop: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
 
-    MXNet's operator adds epsilon under the root.
+    MXNet's operator would add epsilon under the square root.
     """
 
     def apply(self, rate: float) -> None:
@@ -425,9 +435,12 @@ def build_optimizer(
 ) -> Optimizer:  # fmt: skip
     """Return the workload's optimizer.
 
-    It has one flat vector of weights and one of gradients per context.
-
-    `replicas` is the number of replicas of all processes.
+    Args:
+        settings: Settings of the optimizer.
+        layout: Positions of the trained parameters in a flat vector.
+        weights: One flat vector of weights per context.
+        gradients: One flat vector of gradients per context.
+        replicas: Number of replicas in all processes.
 
     Raises:
         ValueError: The optimizer is unknown.

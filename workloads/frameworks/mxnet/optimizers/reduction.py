@@ -1,4 +1,4 @@
-"""Sum of flat gradients over contexts."""
+"""Sum of flat gradients over all contexts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import mxnet as mx
 class GradientSum:
     """In-place sum of flat gradients, one vector per context.
 
-    Each context sums a segment for all contexts.
+    Each context sums one segment for all contexts.
 
-    If `sharded`, each context then keeps only the sum of its segment, and the remaining segments
-    are undefined.
+    If `sharded` is set, each context then has only the sum of its segment, and its remaining
+    segments are undefined.
     """
 
     def __init__(self, gradients: Sequence[mx.nd.NDArray], sharded: bool) -> None:
@@ -28,13 +28,13 @@ class GradientSum:
         self.local_sums = (
             [parts[owner] for owner, parts in enumerate(self.parts)] if sharded else list(gradients)
         )
-        """Part of the sum that each context stores: its segment, or the complete vector."""
+        """Sum of gradients that each context stores: its segment, or the complete vector."""
         if self.store is not None:
             for owner, parts in enumerate(self.parts):
                 self.store.init(owner, parts[owner])
 
     def join(self, store: mx.kv.KVStore) -> None:
-        """Sum over the contexts of all processes, which join the same store."""
+        """Extend the sum to the contexts of all processes that join the same store."""
         self.store = store
         for owner, parts in enumerate(self.parts):
             store.init(owner, parts[owner])
@@ -42,8 +42,8 @@ class GradientSum:
     def reduce(self) -> None:
         """Enqueue the sum in two phases.
 
-        All segments of a context are a single vector to the engine, so each phase runs on all
-        contexts in parallel.
+        MXNet's engine treats all segments of a context as a single vector, so each phase runs on
+        all contexts in parallel.
         """
         if self.store is None:
             return
@@ -53,7 +53,7 @@ class GradientSum:
             self.store.pull(owner, out=parts[owner] if self.sharded else parts)
 
     def over_parts(self, values: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
-        """Sum a value (1,) of each context's part over all parts.
+        """Sum a scalar (1,) of each context's segment over all segments.
 
         The result is bit-identical on every context.
         """

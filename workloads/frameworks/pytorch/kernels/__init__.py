@@ -1,11 +1,11 @@
 """Triton kernels of the suite.
 
-They compute hashed dropout and samples, box suppression, region pooling, mask targets, and smoothed
-cross-entropy.
+The kernels compute hashed dropout, training samples, box suppression, region pooling, mask targets,
+and smoothed cross-entropy.
 
-Each kernel replaces many small kernels or a synchronization. The kernels only run on GPUs, if
-Triton can compile them (it calls gcc) and their results agree with the plain implementations in a
-first test. Otherwise, the plain implementations are used.
+Each kernel replaces many small kernels or a synchronization. The kernels are used only on GPUs.
+Triton must be able to compile them (Triton calls gcc), and their results must agree with the plain
+implementations in a first test. In all other cases, the plain implementations are used.
 """
 
 from __future__ import annotations
@@ -23,15 +23,20 @@ from workloads.common.randomness import stream
 from workloads.frameworks.pytorch.kernels.plain import hashed
 
 HASHES = 1_024
-"""Number of hashes per program that draws masks."""
+"""Number of hashes per Triton program that computes masks."""
 LOGITS = 4_096
 """Number of logits of a row that are processed together."""
 MAX_BOXES = 4_096
-"""Maximum number of boxes of an image, which are in the registers of a program."""
+"""Maximum number of boxes of an image. A Triton program keeps the boxes of an image in
+registers.
+"""
 
 
 def draw(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
-    """Compute `workloads.common.dropout.multipliers_at` (…, width) of int64 on a GPU."""
+    """Compute `workloads.common.dropout.multipliers_at` (…, width) on a GPU.
+
+    The keys and positions are int64.
+    """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
     keys, positions = (array.contiguous() for array in torch.broadcast_tensors(keys, positions))
@@ -47,13 +52,13 @@ def draw(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -
 
 @functools.cache
 def _begin(label: str) -> int:
-    """Return the initial state of a mask's hashes."""
+    """Return the initial hash state of a mask."""
     return int(np.uint64(stream(0, f"dropout/{label}")).astype(np.int64))
 
 
 @functools.cache
 def _factor(rate: float, dtype: torch.dtype) -> float:
-    """Return the multiplier of kept values, rounded as in a mask of this type."""
+    """Return the factor of kept values, rounded as in a mask of this data type."""
     return float(torch.tensor(np.float32(1 / (1 - rate))).to(dtype))
 
 
@@ -61,10 +66,11 @@ def drop(
     y: Tensor, added: Tensor | None, keys: Tensor, positions: Tensor, label: str, first: int,
     rate: float, dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
-    """Return `added` + y · mask for rows (R, width) with keys and positions (R,), in `dtype`.
+    """Return `added` + y · mask in `dtype`, for rows y (R, width).
 
-    The mask is never stored in memory. It equals the mask of `draw` from value `first` on. Without
-    `added`, its multipliers are rounded to y's type.
+    The mask follows from the rows' keys and positions (R,). The mask is never stored in memory. The
+    mask equals the mask of `draw` from value `first` on. Without `added`, its factors are rounded
+    to the data type of y.
     """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -93,8 +99,8 @@ def suppress(boxes: Tensor, most_iou: float) -> Tensor:
 
     The boxes are (B, n, 4), and the result is fp32 (B, n).
 
-    The boxes are sorted best first, and n is at most MAX_BOXES. A box is dropped if a better
-    remaining box overlaps it by more than `most_iou`.
+    The boxes must be sorted, with the best box first, and n is at most MAX_BOXES. A box is dropped
+    if a better remaining box overlaps it by more than `most_iou`.
     """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -112,17 +118,19 @@ def pool(
     cells: Tensor, number: int, stride: int, boxes: Tensor, levels: Tensor, pooled: Tensor,
     samples: int, back: bool = False,
 ) -> None:  # fmt: skip
-    """Compute ROIAlign of the regions of a level, and write the results to `pooled`.
+    """Compute ROIAlign for the regions of one level, and write the results to `pooled`.
 
     Args:
-        cells: Map (B, C, h, w) of the level, channels-last. If `back`, the gradient of the map.
+        cells: Feature map (B, C, h, w) of the level, channels-last. If `back` is set, the gradient
+            of the map.
         number: Index of the level.
-        stride: Pixels per cell.
+        stride: Number of pixels per cell.
         boxes: Regions (B, R, 4) in pixels.
         levels: Level of each region, (B, R).
-        pooled: Pooled regions (B · R, C, side, side), channels-last.
-        samples: Samples in each direction of a bin.
-        back: Add the gradients in `pooled` to `cells`, in fp32.
+        pooled: Pooled regions (B · R, C, side, side), channels-last. If `back` is set, their
+            gradients.
+        samples: Number of samples in each direction of a bin.
+        back: Whether to add the gradients in `pooled` to `cells`, in fp32.
     """
     from workloads.frameworks.pytorch.kernels import region_kernels
 
@@ -146,10 +154,10 @@ def draw_masks(
 
     Args:
         boxes: Regions (B, R, 4).
-        labels: Labels (B, R), which are not 0 for positive regions.
+        labels: Labels (B, R). Positive regions have labels other than 0.
         owners: Object of each target (B, M), as an index within the image.
         objects: Maximum number of objects of an image.
-        polygons: Points (N, 2), ends of polygons, and ends of objects.
+        polygons: Vertices (N, 2), end index of each polygon, and end index of each object.
         side: Height and width of a mask.
     """
     from workloads.frameworks.pytorch.kernels import region_kernels
@@ -168,7 +176,7 @@ def entropy(
 ) -> tuple[Tensor, Tensor]:
     """Return the terms (R,) of `entropy.smoothed_entropy` for logits (R, V), V > 0.
 
-    The second result (R,) is an input of `entropy_gradient`.
+    The second result (R,) is the input `normal` of `entropy_gradient`.
     """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -184,9 +192,9 @@ def entropy_gradient(
     logits: Tensor, labels: Tensor, normal: Tensor, gradient: Tensor,
     on_label: float, on_mean: float, padding: int,
 ) -> Tensor:  # fmt: skip
-    """Return the gradient of the terms' sum, (R, V) in the logits' type.
+    """Return the gradient of the terms' sum, (R, V) in the data type of the logits.
 
-    It is multiplied by `gradient`, float32 without axes.
+    The gradient is multiplied by `gradient`, a float32 tensor without axes.
     """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -209,7 +217,7 @@ def usable() -> bool:
 
     The check runs on the current device.
 
-    If not, the reason is printed to the worker's log.
+    If the check fails, the reason is printed to the worker's log.
     """
     return not off and _all_agree()
 
@@ -220,13 +228,13 @@ def _all_agree() -> bool:
 
 
 def agree(*differences: Callable[[], Tensor]) -> bool:
-    """Check whether the kernels compile and no function of `differences` reports a difference."""
+    """Check whether the kernels compile and no function of `differences` returns True."""
     try:
         if not torch.stack([differ() for differ in differences]).any():
             return True
         why = "their results differ from the plain implementations"
-    # No error of Triton, its compiler or the driver stops the run: the plain implementations are
-    # only slower.
+    # An error of Triton, its compiler, or the driver does not stop the run. The run uses the plain
+    # implementations, which are only slower.
     except Exception as error:
         why = f"{type(error).__name__}: {str(error).strip().splitlines()[-1:]}"
     print(f"Triton kernels are disabled: {why}", flush=True)
@@ -234,7 +242,7 @@ def agree(*differences: Callable[[], Tensor]) -> bool:
 
 
 def _some() -> tuple[Tensor, Tensor]:
-    """Return keys (50, 1) and positions (50,) of hashes."""
+    """Return keys (50, 1) and positions (50,) of hashes for a test."""
     places = torch.arange(50, device="cuda")
     return places[:, None] * 7_919 + 3, places
 
@@ -245,7 +253,7 @@ def _masks_differ() -> Tensor:
 
 
 def _rectangles() -> Tensor:
-    """Return boxes (1, 600, 4) with corners below 128."""
+    """Return boxes (1, 600, 4) with corners below 128 for a test."""
     keys, places = _some()
     corners = (hashed(keys[:, 0], places, "y", 100, 0.5) * 20).view(1, -1, 2)[:, :600].cumsum(
         1
@@ -264,7 +272,7 @@ def _boxes_differ() -> Tensor:
 
 
 def _pools_differ() -> Tensor:
-    """Check whether `pool` differs from torchvision by more than rounding.
+    """Return whether `pool` differs from torchvision by more than rounding errors.
 
     The check uses two levels of two images.
     """
@@ -295,7 +303,7 @@ def _pools_differ() -> Tensor:
 
 
 def _entropies_differ() -> Tensor:
-    """Check whether the entropy kernels differ from PyTorch by more than rounding."""
+    """Return whether the entropy kernels differ from PyTorch by more than rounding errors."""
     keys, places = _some()
     logits = hashed(keys[:, 0], places, "z", 5_000, 0.5) * 3
     shares = (0.9, 0.1, 0)

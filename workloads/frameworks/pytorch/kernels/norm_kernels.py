@@ -1,7 +1,8 @@
-"""Triton kernels of batch norm on a map (rows, channels), with the following sum and ReLU.
+"""Triton kernels of batch norm, with the optional shortcut sum and ReLU.
 
-The module is imported under the same conditions as triton_kernels.py. A program of `statistics` and
-`slopes` processes `each` rows of CHANNELS channels in blocks of ROWS rows.
+The feature map is a matrix (rows, channels). The module is imported under the same conditions as
+triton_kernels.py. Each program of `statistics` and `slopes` processes `each` rows of CHANNELS
+channels, in blocks of ROWS rows.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import triton.language as tl
 def statistics(  # type: ignore[no-untyped-def]
     x, means, squares, rows, channels, each, ROWS: tl.constexpr, CHANNELS: tl.constexpr
 ):
-    """Compute the means, and the sums of squared differences from them, of each part of the rows.
+    """Compute the mean and the sum of squared deviations for each chunk of rows.
 
-    Both results are (parts, channels).
+    Both results have the shape (parts, channels).
     """
     part = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
@@ -51,9 +52,9 @@ def joined(  # type: ignore[no-untyped-def]
     epsilon,
     PARTS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Combine all parts into `mean` and `scale` = 1 / √(variance + ε) of each channel.
+    """Combine all chunks of rows into each channel's `mean` and `scale`.
 
-    The kernel also updates the running statistics.
+    `scale` is 1 / √(variance + ε). The kernel also updates the running statistics.
     """
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
     part = tl.arange(0, PARTS)
@@ -81,7 +82,7 @@ def applied(  # type: ignore[no-untyped-def]
     x, shortcut, out, mean, scale, weight, bias, rows, channels,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Compute the ReLU of the normalized map. With SUM, add `shortcut` first."""
+    """Compute the ReLU of the normalized map. With SUM, add `shortcut` before the ReLU."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     here = channel < channels
@@ -103,11 +104,11 @@ def slopes(  # type: ignore[no-untyped-def]
     gradient, out, x, passed, sums, mean, scale, weight, bias, rows, channels, each,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sums of two maps over each part of the rows, (2, parts, channels).
+    """Compute the sums of two maps over each chunk of rows, (2, parts, channels).
 
-    The first map is the gradient after ReLU's backward pass, the second is its product with the
-    normalized map. With SUM, the first map is also stored, because it is the gradient of the
-    shortcut. Without SUM, ReLU's input is recomputed.
+    The first map is the gradient after the backward pass of ReLU. The second map is the product of
+    the first map and the normalized map. With SUM, the first map is also stored, because it is the
+    gradient of the shortcut. Without SUM, the input of ReLU is recomputed.
     """
     part, parts = tl.program_id(0), tl.num_programs(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
@@ -144,8 +145,8 @@ def returned(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Compute the gradient of x.
 
-    `totals` (2, channels) are the sums of `slopes` over all parts. With SUM, `gradient` is already
-    multiplied by ReLU's derivative.
+    `totals` (2, channels) contains the sums of `slopes` over all chunks of rows. With SUM,
+    `gradient` is already multiplied by the derivative of ReLU.
     """
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)

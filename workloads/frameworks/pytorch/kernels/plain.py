@@ -1,4 +1,4 @@
-"""Plain implementations of the hash kernels with PyTorch's operators."""
+"""Plain implementations of the hash kernels with PyTorch operators."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, strea
 
 
 def hashed(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
-    """Compute `workloads.common.dropout.multipliers_at` of int64.
+    """Compute `workloads.common.dropout.multipliers_at` for int64 keys.
 
-    It uses the device's integer operators.
+    The function uses the device's integer operators.
     """
     shape, begin = (
         (1,) * (max(keys.ndim, positions.ndim) + 1),
@@ -31,9 +31,10 @@ def hashed(keys: Tensor, positions: Tensor, label: str, width: int, rate: float)
 
 
 def hash_step(state: Tensor, coordinate: Tensor) -> Tensor:
-    """Apply a step of `randomness.bits` for a coordinate.
+    """Apply one step of `randomness.bits` for a coordinate.
 
-    int64 wraps as uint64 does, but its right shift keeps the sign, so `shifted` is used.
+    int64 overflows like uint64, but its right shift keeps the sign, so `shifted` replaces the right
+    shift.
     """
     state = state + (coordinate + 1) * _signed(GAMMA)
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
@@ -42,7 +43,7 @@ def hash_step(state: Tensor, coordinate: Tensor) -> Tensor:
 
 
 def shifted(state: Tensor, count: int) -> Tensor:
-    """Shift right logically."""
+    """Shift an int64 tensor right, with zeros as the new upper bits."""
     return (state >> count) & ((1 << (64 - count)) - 1)
 
 

@@ -1,4 +1,4 @@
-"""Triton kernels for regions of maps and polygons.
+"""Triton kernels for regions of feature maps and for polygons.
 
 The module is imported under the same conditions as triton_kernels.py.
 """
@@ -13,7 +13,7 @@ import triton.language as tl
 def _line(at, cells):  # type: ignore[no-untyped-def]
     """Return the cells adjacent to a position along an axis, and their weights.
 
-    ROIAlign defines both.
+    ROIAlign defines the cells and the weights.
     """
     inside = ((at >= -1) & (at <= cells)).to(tl.float32)
     at = tl.maximum(at, 0.0)
@@ -28,11 +28,11 @@ def pool(  # type: ignore[no-untyped-def]
     cells, boxes, levels, pooled, number, stride, height, width, channels, of_image,
     BACK: tl.constexpr, SIDE: tl.constexpr, SAMPLES: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Compute ROIAlign of the regions of level `number`, with a program per region and row of bins.
+    """Compute ROIAlign of the regions of level `number`.
 
-    The map `cells` is (B, height, width, channels), and `pooled` is (B · of_image, SIDE, SIDE,
-    channels). With BACK, `pooled` contains the gradient, which is added to the map's gradient
-    `cells`, float32.
+    Each program computes one row of bins of one region. The feature map `cells` is (B, height,
+    width, channels), and `pooled` is (B · of_image, SIDE, SIDE, channels). With BACK, `pooled`
+    contains gradients, which are added to `cells`, the float32 gradient of the map.
     """
     region = tl.program_id(0)
     if tl.load(levels + region) == number:
@@ -76,7 +76,7 @@ def pool(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _vertex(points, place, edge, ratio):  # type: ignore[no-untyped-def]
-    """Return a coordinate of a polygon's vertex in fifths of a region's pixels."""
+    """Return a coordinate of a polygon's vertex, in fifths of a region's pixels."""
     moved = (tl.load(points + 2 * place) - edge) * ratio
     return (5.0 * moved.to(tl.float64) + 0.5).to(tl.int32)
 
@@ -86,8 +86,8 @@ def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
     """Find the columns in which an edge crosses from fifth 5 c + 2 to the next fifth in x.
 
     Returns:
-        Whether the edge crosses each column c of `columns`, and the smaller y of both fifths. The
-        edge is rasterized along its longer side, as in COCO's tool.
+        Whether the edge crosses each column c of `columns`, and the smaller y of the two fifths.
+        The edge is rasterized along its longer side, as in COCO's mask tool.
     """
     wide, high = tl.abs(to_x - x), tl.abs(to_y - y)
     swap = ((wide >= high) & (x > to_x)) | ((wide < high) & (y > to_y))
@@ -104,8 +104,8 @@ def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
     else:
         slope = (end_x - low_x).to(tl.float64) / high.to(tl.float64)
         rises = end_x > low_x
-        # The first step after the crossing. It is within two steps of the position without
-        # rounding.
+        # `steps` becomes the first step after the crossing. Rounding changes it by at most two
+        # steps.
         steps = (middle - low_x).to(tl.float64) + 0.5
         steps = tl.floor(tl.where(crosses, steps, 0.0) / tl.where(end_x == low_x, 1.0, slope)) - 1.0
         for _ in tl.static_range(3):
@@ -132,9 +132,9 @@ def draw_masks(  # type: ignore[no-untyped-def]
 ):
     """Draw the mask targets of positive regions, (B · slots, side, side) zeros and ones.
 
-    The masks equal COCO's masks bit for bit (workloads/maskrcnn/masks.py, `targets`). Each slot has
-    a program. A pixel is inside a polygon if the polygon's edges cross the pixel's column above it
-    an odd number of times. Products and sums of float64 must not be fused.
+    The masks are bit-identical to COCO's masks (workloads/maskrcnn/masks.py, `targets`). Each slot
+    has its program. A pixel is inside of a polygon if the polygon's edges cross the pixel's column
+    above the pixel an odd number of times. Products and sums of float64 must not be fused.
     """
     slot = tl.program_id(0)
     image = slot // slots

@@ -1,4 +1,4 @@
-"""Triton kernels.
+"""Triton kernels for dropout, box suppression, NCF samples, and cross-entropy.
 
 The module is imported only if Triton and a GPU are available, or by tests in Triton's interpreter.
 """
@@ -14,7 +14,7 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2
 def _signed(value: int) -> tl.constexpr:
     """Convert a uint64 to the int64 with the same bits.
 
-    Products and sums of both types wrap equally.
+    Products and sums of int64 and uint64 overflow equally.
     """
     return tl.constexpr(value - (1 << 64) if value >> 63 else value)
 
@@ -24,7 +24,7 @@ _GAMMA, _MULTIPLIER_1, _MULTIPLIER_2 = _signed(GAMMA), _signed(MULTIPLIER_1), _s
 
 @triton.jit
 def _hashed(state, coordinate):  # type: ignore[no-untyped-def]
-    """Apply a step of `randomness.bits` for a coordinate, with logical right shifts."""
+    """Apply one step of `randomness.bits` for a coordinate, with logical right shifts."""
     state = state + (coordinate + 1) * _GAMMA
     state = (state ^ ((state >> 30) & ((1 << 34) - 1))) * _MULTIPLIER_1
     state = (state ^ ((state >> 27) & ((1 << 37) - 1))) * _MULTIPLIER_2
@@ -33,9 +33,9 @@ def _hashed(state, coordinate):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _kept(state, least, factor):  # type: ignore[no-untyped-def]
-    """Return four values of each hash.
+    """Return four factors for each hash.
 
-    A value is 0 if its 16 bits are below `least`, else `factor`.
+    A factor is 0 if its 16 bits are below `least`, else `factor`.
     """
     even = tl.interleave(state & 65535, (state >> 32) & 65535)
     odd = tl.interleave((state >> 16) & 65535, (state >> 48) & 65535)
@@ -44,9 +44,9 @@ def _kept(state, least, factor):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def draw(keys, positions, out, begin, least, factor, count, each, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Draw dropout masks with `count` hashes, each of which yields four values.
+    """Compute dropout masks with `count` hashes, each of which gives four values.
 
-    A row, which has a key and a position, uses `each` hashes.
+    Each row has a key and a position, and uses `each` hashes.
     """
     first = tl.program_id(0).to(tl.int64) * BLOCK
     at = first + tl.arange(0, BLOCK)
@@ -73,9 +73,9 @@ def drop(  # type: ignore[no-untyped-def]
     ADDED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Multiply rows y (R, 4 · each) by masks.
+    """Multiply rows y (R, 4 · each) by dropout masks.
 
-    `draw` computes the masks from keys and positions.
+    The masks are the masks that `draw` computes from keys and positions.
 
     The masks begin at hash `first`. With ADDED, x is added to the product.
     """
@@ -95,12 +95,12 @@ def drop(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def suppress(boxes, keeps, count, most_iou, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Mark the boxes of an image (count, 4) that remain after non-maximum suppression.
+    """Mark the boxes (count, 4) of an image that remain after non-maximum suppression.
 
-    There is one program per image.
+    Each program processes one image.
 
-    The boxes are sorted best first. A box is dropped if a better remaining box overlaps it by more
-    than `most_iou`.
+    The boxes must be sorted, with the best box first. A box is dropped if a better remaining box
+    overlaps it by more than `most_iou`.
     """
     boxes += tl.program_id(0).to(tl.int64) * count * 4
     at = tl.arange(0, SIZE)
@@ -131,7 +131,10 @@ def suppress(boxes, keeps, count, most_iou, SIZE: tl.constexpr):  # type: ignore
 
 @triton.jit
 def _permuted(order, x, inside, left_size, right_size, width, ROUNDS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Apply a pass of `randomness.Permutation`, whose tables `order` are int32 (ROUNDS, width)."""
+    """Apply one pass of `randomness.Permutation` with the tables `order`.
+
+    The tables are int32 (ROUNDS, width).
+    """
     left = x // right_size
     right = x - left * right_size
     for number in tl.static_range(ROUNDS):
@@ -152,9 +155,9 @@ def rated(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Compute the training samples of NCF (workloads/ncf/data.py).
 
-    `draw` contains the first position, the number of valid samples and the key of the negatives.
-    Samples after the valid samples are all 0. Of `size` samples, every (1 + NEGATIVES)-th sample is
-    a positive.
+    `draw` contains the first position, the number of valid samples, and the key of the negative
+    samples. Samples after the valid samples are all 0. Every (1 + NEGATIVES)-th of the `size`
+    samples is a positive sample.
     """
     first, real, key = tl.load(draw), tl.load(draw + 1), tl.load(draw + 2)
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -191,9 +194,10 @@ def rated(  # type: ignore[no-untyped-def]
 def entropy(  # type: ignore[no-untyped-def]
     logits, labels, terms, normal, on_label, on_mean, padding, width, BLOCK: tl.constexpr
 ):
-    """Compute the smoothed cross-entropy of each row of logits (R, width), with a program per row.
+    """Compute the smoothed cross-entropy of each row of logits (R, width).
 
-    `normal` receives the logarithm of each row's sum of exponentials.
+    Each program processes one row. `normal` receives the logarithm of each row's sum of
+    exponentials.
     """
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(labels + row)
@@ -221,7 +225,7 @@ def entropy(  # type: ignore[no-untyped-def]
 def entropy_gradient(  # type: ignore[no-untyped-def]
     logits, labels, normal, gradient, out, on_label, on_mean, padding, width, BLOCK: tl.constexpr
 ):
-    """Compute the gradient of `entropy` times `gradient`, in the logits' type.
+    """Compute the gradient of `entropy` times `gradient`, in the data type of the logits.
 
     Each program processes BLOCK values of a row.
     """

@@ -1,8 +1,8 @@
-"""Optimizers, clipping and loss scaling of PyTorch trainers.
+"""Optimizers, clipping, and loss scaling of the PyTorch trainers.
 
-The arithmetic is that of workloads/common/optimizers.py.
+workloads/common/optimizers.py defines the arithmetic.
 
-These functions do not synchronize with the device, which decides whether a step is skipped.
+The functions do not synchronize with the device. The device decides whether a step is skipped.
 """
 
 from __future__ import annotations

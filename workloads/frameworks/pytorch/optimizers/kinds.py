@@ -1,6 +1,7 @@
-"""The optimizers of PyTorch trainers.
+"""Optimizers of the PyTorch trainers.
 
-SGD, Adam, and RMSprop use PyTorch's operators. LARS needs few kernel launches for all parameters.
+SGD, Adam, and RMSprop use the optimizers of torch.optim. LARS uses a few kernel launches for all
+parameters together.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from workloads.frameworks.pytorch.graphs import Rate
 class Optimizer(ABC):
     """Base class of the optimizers, which update parameters from their `.grad`.
 
-    The constructor allocates the state, which starts at 0.
+    The constructor allocates the optimizer state, which starts at 0.
     """
 
     skips: ClassVar[bool] = False
-    """Whether `step` supports `overflow`."""
+    """Whether `step` supports the argument `overflow`."""
 
     def __init__(
         self,
@@ -38,28 +39,31 @@ class Optimizer(ABC):
             name: value for name, value in parameters.items() if not rule_of[name].frozen
         }
         self.groups: dict[ParameterRule, list[str]] = {}
-        """Names of the parameters with the same rule."""
+        """Names of the parameters for each update rule."""
         for name in self.parameters:
             self.groups.setdefault(rule_of[name], []).append(name)
         self.slots = {
             kind: {name: torch.zeros_like(value) for name, value in self.parameters.items()}
             for kind in SLOTS[settings.name]
         }
-        """Kind to parameter to tensor."""
+        """Optimizer state: the name of a state array, then the name of the parameter, then the
+        tensor.
+        """
         self.prepare()
 
     def prepare(self) -> None:  # noqa: B027 - LARS needs nothing else
-        """Create the remaining objects that steps need."""
+        """Create further objects that steps need."""
 
     @abstractmethod
     def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
         """Run an update at the scheduled learning rate, which may be a tensor on the device.
 
-        If `overflow` (float32, no axes, on the device) is 1, parameters and state do not change.
+        If `overflow` (float32 without axes, on the device) is 1, the parameters and the optimizer
+        state do not change.
         """
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the state without copying it, by the names `KIND.PARAMETER`."""
+        """Return the optimizer state without copying it, with names `KIND.PARAMETER`."""
         return {
             f"{kind}.{name}": slot
             for kind, slots in self.slots.items()
@@ -79,13 +83,13 @@ class Optimizer(ABC):
 class Stock(Optimizer):
     """Optimizer that uses a class of torch.optim.
 
-    Subclasses create the torch.optim object and pass each parameter's state to it (`keep`).
+    Subclasses create the torch.optim object and pass it the state of each parameter (`keep`).
     """
 
     optimizer: torch.optim.Optimizer
 
     def groups_of_torch(self) -> list[dict[str, Any]]:
-        """Return the parameter groups of torch.optim: a group for every rule."""
+        """Return the parameter groups of torch.optim, one group for each update rule."""
         return [
             {
                 "params": [self.parameters[name] for name in names],
@@ -96,7 +100,7 @@ class Stock(Optimizer):
         ]
 
     def keep(self, **slots: Mapping[str, Tensor]) -> None:
-        """Store each parameter's state under torch.optim's names."""
+        """Store the state of each parameter with torch.optim's names."""
         for name, parameter in self.parameters.items():
             self.optimizer.state[parameter] = {
                 kind: of_kind[name] for kind, of_kind in slots.items()
@@ -105,8 +109,8 @@ class Stock(Optimizer):
     def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
         """Run a step of torch.optim.
 
-        A fused operator reads `overflow` on the device. torch.amp.GradScaler passes it through the
-        same attributes.
+        A fused torch.optim operator reads `overflow` on the device. torch.amp.GradScaler passes its
+        overflow flag through the same attributes.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rule"].lr_multiplier
@@ -121,7 +125,7 @@ class Stock(Optimizer):
 class Sgd(Stock):
     """SGD: v ← m·v + (g + d·w), w ← w - rate·v.
 
-    Without momentum there are no velocities and no state.
+    Without momentum, there are no velocities and no optimizer state.
     """
 
     skips = True
@@ -140,10 +144,11 @@ class Sgd(Stock):
 class Lars(Optimizer):
     """LARS (arXiv 1708.03888).
 
-    It is also SGD with the rate inside the velocity, which is LARS without trust ratios.
+    The class also implements SGD with the learning rate in the velocity, which is LARS without
+    trust ratios.
 
-    With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v + ratio·(g +
-    d·w), w ← w - rate·v.
+    With `lr_in_momentum`, the update is v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without
+    `lr_in_momentum`, the update is v ← m·v + ratio·(g + d·w), w ← w - rate·v.
     """
 
     @torch.no_grad()
@@ -169,7 +174,7 @@ class Lars(Optimizer):
     ) -> list[Tensor]:
         """Return `rate` times the trust ratio of each parameter.
 
-        It is computed on the device, without synchronization.
+        The ratio is computed on the device, without synchronization.
         """
         if not rule.lars_adapt:
             if isinstance(rate, float):
@@ -186,14 +191,14 @@ class Lars(Optimizer):
 
 
 class Adam(Stock):
-    """PyTorch's Adam with coupled weight decay. A skipped update does not count as a step."""
+    """PyTorch's Adam with coupled weight decay. A skipped update is not counted as a step."""
 
     skips = True
 
     def prepare(self) -> None:
-        """Create the optimizer, with a step count per parameter, as PyTorch requires.
+        """Create the optimizer, with a step counter per parameter, as PyTorch requires.
 
-        All counts are equal.
+        All counters have the same value.
         """
         values, device = self.settings, next(iter(self.parameters.values())).device
         self.optimizer = torch.optim.Adam(
@@ -205,7 +210,7 @@ class Adam(Stock):
         self.keep(step=dict(zip(self.parameters, self.steps.unbind(), strict=True)), **self.slots)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the moments, and `step` (1,)."""
+        """Return Adam's moment estimates, and `step` (1,)."""
         return {**super().state_dict(), "step": self.steps[:1]}
 
     def load_state_dict(self, state: Arrays) -> None:
@@ -220,13 +225,13 @@ class Adam(Stock):
 class Rmsprop(Stock):
     """RMSprop: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
 
-    torch.optim's RMSprop has Keras 2.1's form if it is not centered and has no momentum.
+    Without centering and momentum, torch.optim's RMSprop computes the same update as Keras 2.1.
     """
 
     def prepare(self) -> None:
         """Create the optimizer.
 
-        torch.optim counts its steps on the CPU, but does not use the count.
+        torch.optim counts the steps of RMSprop on the CPU, but does not use the counter.
         """
         values = self.settings
         self.optimizer = torch.optim.RMSprop(
@@ -246,7 +251,9 @@ def build_optimizer(
     rules: Callable[[str], ParameterRule],
     settings: OptimizerSettings,
 ) -> Optimizer:
-    """Return the optimizer of `settings` for all trained parameters, and allocate its state.
+    """Return the optimizer of `settings` for all trained parameters.
+
+    The optimizer state is allocated.
 
     Raises:
         ValueError: The optimizer is unknown.

@@ -14,10 +14,10 @@ from workloads.api import Arrays, LossScaling
 def clip(gradients: list[Tensor], clip_norm: float | None) -> None:
     """Multiply all gradients in place by min(1, clip_norm / their global L2 norm).
 
-    None: keep them unchanged.
+    If `clip_norm` is None, the gradients do not change.
 
-    torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm, unlike the clipping of the suite's other
-    frameworks.
+    torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm, so it differs from the suite's clipping in
+    other frameworks.
     """
     if clip_norm is None:
         return
@@ -26,7 +26,10 @@ def clip(gradients: list[Tensor], clip_norm: float | None) -> None:
 
 
 class LossScaler:
-    """Loss scale. It uses the operators of torch.amp.GradScaler, which has no upper limit."""
+    """Loss scale that uses the operators of torch.amp.GradScaler.
+
+    torch.amp.GradScaler has no upper limit of the scale, so the class adds the limit.
+    """
 
     def __init__(self, settings: LossScaling, device: torch.device) -> None:
         assert settings.mode in ("none", "static", "dynamic"), settings.mode
@@ -34,16 +37,16 @@ class LossScaler:
         self.settings = settings
         self.dynamic = settings.mode == "dynamic"
         self.factor = settings.start if settings.mode == "static" else 1.0
-        """Scale of the modes none and static."""
+        """Loss scale if the mode is `none` or `static`."""
         if self.dynamic:
             self.scale = torch.full((), settings.start, device=device)
             self.clean_steps = torch.zeros((), dtype=torch.int32, device=device)
 
     def scaled(self, loss: Tensor, replicas: int = 1) -> Tensor:
-        """Return the loss times the scale.
+        """Return the loss times the loss scale.
 
-        It is also multiplied by `replicas`, to compensate for gradients that are averaged instead
-        of summed.
+        The loss is also multiplied by `replicas`, to compensate for gradients that are averaged
+        instead of summed.
         """
         if self.dynamic:
             return loss * (replicas * self.scale)
@@ -51,11 +54,11 @@ class LossScaler:
         return loss if factor == 1 else loss * factor
 
     def unscale(self, gradients: list[Tensor]) -> Tensor | None:
-        """Divide gradients, summed over replicas, by the scale, in place.
+        """Divide gradients that are summed over replicas by the loss scale, in place.
 
         Returns:
             With dynamic scaling, a tensor on the device without axes: 1.0 if any gradient is not
-            finite, else 0.0. Otherwise None.
+                finite, else 0.0. Without dynamic scaling, None.
         """
         if self.dynamic:
             overflow = torch.zeros_like(self.scale)
@@ -68,7 +71,7 @@ class LossScaler:
         return None
 
     def update(self, overflow: Tensor | None) -> None:
-        """Update the scale for the next step."""
+        """Update the loss scale for the next step."""
         if overflow is None:
             return
         values = self.settings
@@ -83,7 +86,10 @@ class LossScaler:
         self.scale.clamp_(max=values.maximum)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return `loss_scale` and `loss_scale.clean_steps`, each (1,), if the scale is dynamic."""
+        """Return `loss_scale` and `loss_scale.clean_steps`, each (1,).
+
+        Without dynamic scaling, the result is empty.
+        """
         if not self.dynamic:
             return {}
         return {

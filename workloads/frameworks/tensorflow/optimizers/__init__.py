@@ -1,6 +1,6 @@
-"""Optimizers, clipping and loss scaling of TensorFlow trainers.
+"""Optimizers, clipping, and loss scaling of the TensorFlow trainers.
 
-The arithmetic is that of workloads/common/optimizers.py.
+workloads/common/optimizers.py defines the arithmetic.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The optimizers of TensorFlow trainers.
+"""Optimizers of the TensorFlow trainers.
 
-They have the selection of the trained parameters, state, and arithmetic in TensorFlow operators.
+An optimizer selects the trained parameters, stores the optimizer state, and implements the
+arithmetic with TensorFlow operators.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from workloads.frameworks.tensorflow.variables import Model
 
 
 class Optimizer:
-    """State, initially 0, and `apply`, which a `tf.function` may call.
+    """Optimizer state, initially 0, and `apply`, which a `tf.function` may call.
 
-    `apply` does not depend on a Python value that changes from step to step.
+    `apply` does not depend on any Python value that changes from step to step.
     """
 
     skips: ClassVar[bool] = False
-    """Whether `apply` supports `taken`."""
+    """Whether `apply` supports the argument `taken`."""
 
     def __init__(
         self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings
@@ -33,7 +34,7 @@ class Optimizer:
         all_rules = {name: rules(name) for name in model.parameters}
         self.rules = {name: rule for name, rule in all_rules.items() if not rule.frozen}
         self.parameters = {name: model.parameters[name] for name in self.rules}
-        """Trained parameters. Frozen parameters have no gradient and no state."""
+        """Trained parameters. Frozen parameters have no gradient and no optimizer state."""
         self.slots = {
             kind: {
                 name: tf.Variable(tf.zeros(value.shape), trainable=False)
@@ -41,12 +42,14 @@ class Optimizer:
             }
             for kind in SLOTS[settings.name]
         }
-        """Kind to parameter to variable, in the layout of the parameter."""
+        """Optimizer state: the name of a state array, then the name of the parameter, then the
+        variable in the layout of the parameter.
+        """
 
     def scalars(self, rate: float) -> list[float]:
-        """Return the scalars that `apply` needs for the next step, on the host.
+        """Return the scalars that `apply` needs for the next step, as numbers on the host.
 
-        Call it once before each step.
+        Call this method exactly once before each step.
         """
         return [rate]
 
@@ -56,8 +59,8 @@ class Optimizer:
         """Run one update with gradients in the parameters' layout.
 
         Args:
-            gradients: Gradients by name of the parameter.
-            scalars: Result of `scalars`, fp32 (n,).
+            gradients: Gradients by parameter name.
+            scalars: Result of the method `scalars`, fp32 (n,).
             taken: Boolean scalar on the device. False skips the update. None is equivalent to True.
         """
         raise NotImplementedError
@@ -68,7 +71,10 @@ class Optimizer:
                 slot.assign(tf.zeros(slot.shape))
 
     def state_dict(self) -> dict[str, Array]:
-        """Return copies of the state by the names `KIND.PARAMETER`, in canonical layout."""
+        """Return copies of the optimizer state with names `KIND.PARAMETER`.
+
+        The arrays have the canonical layout.
+        """
         return {
             f"{kind}.{name}": self.model.outside(name, slot.numpy())
             for kind, slots in self.slots.items()
@@ -86,7 +92,7 @@ class Optimizer:
         return rate if multiple == 1 else rate * multiple
 
     def decayed(self, name: str, gradient: tf.Tensor) -> tf.Tensor:
-        """Return g + d·w."""
+        """Return the gradient with weight decay, g + d·w."""
         decay = self.rules[name].decay
         return gradient + decay * self.parameters[name] if decay else gradient
 
@@ -99,7 +105,10 @@ class Sgd(Optimizer):
     def apply(
         self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
     ) -> None:
-        """Run v ← m·v + (g + d·w), w ← w - rate·v. `scalars` contains the rate."""
+        """Run v ← m·v + (g + d·w), w ← w - rate·v.
+
+        `scalars` contains the learning rate.
+        """
         for name, gradient in gradients.items():
             self.accumulate(
                 name, self.decayed(name, gradient), self.rate_of(name, scalars[0]), taken
@@ -110,8 +119,8 @@ class Sgd(Optimizer):
     ) -> None:
         """Run v ← m·v + update, w ← w - rate·v in one operator.
 
-        A step that is not taken runs v ← 1·v + 0, w ← w - 0·v. The values are selected on the
-        device, because a branch would copy the decision to the host.
+        For a skipped step, the operator runs v ← 1·v + 0, w ← w - 0·v. The factors are selected on
+        the device, because a branch would copy the decision to the host.
         """
         weight, velocity = self.parameters[name], self.slots["velocity"][name]
         values = {"lr": rate, "grad": update, "momentum": float(self.settings.momentum)}
@@ -122,18 +131,19 @@ class Sgd(Optimizer):
 
 
 class Lars(Sgd):
-    """LARS, which has a trust ratio for each parameter inside the velocity.
+    """LARS, with a trust ratio for each parameter in the velocity.
 
-    The learning rate may also be inside the velocity. SGD of that kind has no ratios.
+    The learning rate may also be part of the velocity. SGD with the learning rate in the velocity
+    has no trust ratios.
     """
 
     def apply(
         self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
     ) -> None:
-        """Run an update. `scalars` contains the rate.
+        """Run an update. `scalars` contains the learning rate.
 
-        With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v +
-        ratio·(g + d·w), w ← w - rate·v.
+        With `lr_in_momentum`, the update is v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without
+        `lr_in_momentum`, the update is v ← m·v + ratio·(g + d·w), w ← w - rate·v.
         """
         unit, inside = tf.constant(1.0), self.settings.lr_in_momentum
         for name, gradient in gradients.items():
@@ -154,16 +164,16 @@ class Lars(Sgd):
 class Adam(Optimizer):
     """Adam with epsilon added to √(v / (1 - β2^t)), as in PyTorch.
 
-    TensorFlow's operator adds epsilon to √v. The rate and epsilon include the corrections for t,
-    which is counted on the host.
+    TensorFlow's operator adds epsilon to √v. The learning rate and epsilon of the operator
+    therefore include the bias corrections for step t, which is counted on the host.
     """
 
     def __init__(
         self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings
     ) -> None:
         super().__init__(model, rules, settings)
-        # The operator computes with float32 betas. Corrections from the same values keep its
-        # averages unbiased.
+        # TensorFlow's operator uses float32 betas. Bias corrections with the same float32 values
+        # keep its moment estimates unbiased.
         self.betas = (float(np.float32(settings.beta1)), float(np.float32(settings.beta2)))
         self.steps = 0
 
@@ -180,8 +190,8 @@ class Adam(Optimizer):
     ) -> None:
         """Run m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate·m / (√v + ε).
 
-        The rate and ε are corrected. With beta powers of 0, the operator applies both values
-        unchanged.
+        The learning rate and ε already include the bias corrections. With beta powers of 0,
+        TensorFlow's operator uses them unchanged.
         """
         rate, epsilon = scalars[0], scalars[1]
         for name, gradient in gradients.items():
@@ -199,7 +209,7 @@ class Adam(Optimizer):
         self.steps = 0
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the moments, and `step` (1,)."""
+        """Return Adam's moment estimates, and `step` (1,)."""
         return {**super().state_dict(), "step": np.array([self.steps], np.float32)}
 
     def load_state_dict(self, state: Arrays) -> None:
@@ -208,12 +218,15 @@ class Adam(Optimizer):
 
 
 class Rmsprop(Optimizer):
-    """RMSprop in Keras 2.1's form. TensorFlow's operator has epsilon under the root."""
+    """RMSprop as in Keras 2.1. TensorFlow's operator would add epsilon under the root."""
 
     def apply(
         self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
     ) -> None:
-        """Run s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε). `scalars` contains the rate."""
+        """Run s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε).
+
+        `scalars` contains the learning rate.
+        """
         rho, epsilon = self.settings.rho, self.settings.epsilon
         for name, bare in gradients.items():
             gradient, rate = self.decayed(name, bare), self.rate_of(name, scalars[0])

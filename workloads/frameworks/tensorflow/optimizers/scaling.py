@@ -1,4 +1,4 @@
-"""Operations on gradients before the update: loss scaling, overflow checks and clipping."""
+"""Operations on gradients before the update: loss scaling, overflow check, clipping."""
 
 from __future__ import annotations
 
@@ -10,44 +10,46 @@ from workloads.frameworks.tensorflow.variables import Tensors
 
 
 class LossScale:
-    """Loss scale. A dynamic scale is stored and updated on the device, without copies to the host.
+    """Loss scale. A dynamic scale is stored and updated on the device.
 
-    A replica's part of the loss is its sum divided by the weight of all replicas. It is multiplied
-    by the number of replicas, so that values in fp16 do not shrink with more replicas. The sum of
-    gradients, which is fp32, is divided by the number.
+    A replica's share of the loss is its sum of losses divided by the weight of all replicas. The
+    share is multiplied by the number of replicas, so that fp16 values do not shrink with more
+    replicas. The fp32 sum of gradients is divided by the number of replicas.
     """
 
     def __init__(self, settings: LossScaling, replicas: int = 1) -> None:
         self.settings, self.replicas = settings, replicas
         self.fixed = settings.start * replicas if settings.mode == "static" else 1.0
         self.variables: dict[str, tf.Variable] = {}
-        """fp32 scalars by their names in a trainer's state. Empty without dynamic scaling."""
+        """fp32 scalars with the same names as in a trainer's state. Empty without dynamic
+        scaling.
+        """
         if settings.mode == "dynamic":
             for name in ("loss_scale", "loss_scale.clean_steps"):
                 self.variables[name] = tf.Variable(0.0, trainable=False)
             self.reset()
 
     def scaled(self, loss: tf.Tensor) -> tf.Tensor:
-        """Return the loss times the scale, which is then differentiated."""
+        """Return the loss times the loss scale, for differentiation."""
         if self.variables:
             return loss * (self.variables["loss_scale"] * self.replicas)
         return loss if self.fixed == 1 else loss * self.fixed
 
     def unscaled(self, gradients: Tensors) -> Tensors:
-        """Return this replica's gradients without a static scale.
+        """Return this replica's gradients divided by the static loss scale.
 
-        XLA fuses this division with other operations, because it precedes the sum.
+        The division precedes the sum over replicas, so XLA fuses it with other operations.
         """
         if self.fixed == 1:
             return gradients
         return {name: gradient / self.fixed for name, gradient in gradients.items()}
 
     def checked(self, gradients: Tensors) -> tuple[Tensors, tf.Tensor | None]:
-        """Remove a dynamic scale from gradients summed over replicas, and check them for overflow.
+        """Divide gradients summed over replicas by the dynamic scale, and check for overflow.
 
         Returns:
-            Gradients, and whether all of them are finite. None instead of a boolean means that
-            every step is taken.
+            The gradients, and a boolean tensor: whether all gradients are finite. The second result
+                is None if every step is executed.
         """
         if not self.variables:
             return gradients, None
@@ -58,9 +60,9 @@ class LossScale:
         return {name: gradient / scale for name, gradient in gradients.items()}, taken
 
     def advance(self, taken: tf.Tensor | None) -> None:
-        """Update the scale after a step that was taken or skipped.
+        """Update the loss scale after a step that was executed or skipped.
 
-        The rule is that of LossScale in workloads/common/optimizers.py.
+        LossScale in workloads/common/optimizers.py defines the rule.
         """
         if taken is None:
             return
@@ -80,7 +82,10 @@ class LossScale:
             variable.assign(value)
 
     def state_dict(self) -> dict[str, Array]:
-        """Return `loss_scale` and `loss_scale.clean_steps`, each (1,), if the scale is dynamic."""
+        """Return `loss_scale` and `loss_scale.clean_steps`, each (1,).
+
+        Without dynamic scaling, the result is empty.
+        """
         return {
             name: np.array([variable.numpy()], np.float32)
             for name, variable in self.variables.items()
@@ -92,13 +97,14 @@ class LossScale:
 
 
 def clipped(gradients: Tensors, clip_norm: float | None) -> Tensors:
-    """Scale the gradients so that their global L2 norm is at most `clip_norm`, on the device.
+    """Scale the gradients so that their global L2 norm is at most `clip_norm`.
 
-    None: return the gradients unchanged.
+    The computation runs on the device. If `clip_norm` is None, the gradients are returned
+    unchanged.
     """
     if clip_norm is None:
         return gradients
     norm = tf.linalg.global_norm(list(gradients.values()))
-    # The factor is min(1, clip_norm / norm), also if the norm is 0.
+    # The factor is min(1, clip_norm / norm), and it is 1 if the norm is 0.
     factor = clip_norm / tf.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}
