@@ -264,6 +264,13 @@ def _scaled_steps(workload: Workload, steps_per_epoch: int) -> Iterator[int]:
         yield epoch * steps_per_epoch
 
 
+MAX_SKIPPED_EVALUATIONS = 100_000
+"""Largest number of scheduled evaluations before the end of the warm-up steps.
+
+A log is not trusted, and a larger number would let a check run for minutes.
+"""
+
+
 def find_blocks(
     schedule: Schedule, settings: RunSettings, max_epochs: int | None
 ) -> Iterator[Block]:
@@ -286,12 +293,17 @@ def find_blocks(
     limit += first
     measures = bool(settings.targets) or kind == "target"
     if settings.mode == "train" and settings.profile != "synthetic" and measures:
-        for stop in schedule.evaluation_steps():
+        for number, stop in enumerate(schedule.evaluation_steps()):
             if stop > limit:
                 break
             if stop > first:
                 yield Block(first, stop, True)
                 first = stop
+            elif number > MAX_SKIPPED_EVALUATIONS:
+                raise NotVerifiableError(
+                    f"its timing_warmup_steps={settings.timing_warmup_steps} skips more than"
+                    f" {MAX_SKIPPED_EVALUATIONS:,} evaluations"
+                )
     if first < limit:
         yield Block(first, limit, False)
 
