@@ -1,12 +1,12 @@
-"""Compares the Transformer's training step with matrix products and other implementations.
+"""Compare the Transformer's training step with other models and matrix products.
 
     python -m benchmarks.transformer_step [--frameworks pytorch] [--precisions fp32,bf16]
         [--size full|demo] [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32]
         [--cores 2] [--rounds 3] [--steps 2]
 
-The step runs on CPU cores. The other implementations are a plain loop and a stock model.
-translation_step.py describes the figures. `stock` is torch.nn.Transformer with the same sizes. Its
-attention has biases.
+The benchmark runs on CPU cores. It compares the suite with a plain training loop and with `stock`,
+which is torch.nn.Transformer with the same layer sizes. The attention layers of `stock` have
+biases. translation_step.py describes the metrics in the output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 def products(sizes: Any, batch: int, length: int) -> list[Case]:
     """Return the matrix products of a forward pass.
 
-    The tied classifier is included, the products inside attention are not.
+    The list includes the tied classifier and excludes the products inside attention.
     """
     return [
         (batch * length, shape[1], shape[0])

@@ -1,18 +1,17 @@
-"""Shared code of gnmt_step.py and transformer_step.py: compares implementations of a step.
+"""Shared benchmark code of gnmt_step.py and transformer_step.py.
 
-The training steps run on CPU cores. Their batches are synthetic, have full sentences, and are
-generated in advance. The process of the suite runs training steps, then the three matrix products
-of every layer in a step (forward, gradient of the input, gradient of the weight), for all positions
-at once.
-* gemm_share: seconds of the products divided by seconds of a step. `..._cpu` uses the process's CPU
-  seconds, which concurrent load on the machine affects less.
-* bare: a plain loop (benchmarks/bare/). `bare_onednn` is the same with linear layers through
-  oneDNN.
+The benchmark compares implementations of a training step on CPU cores. All batches are synthetic,
+contain only full-length sentences, and are generated in advance. The suite's process first runs
+training steps. The same process then runs the three matrix products of every layer (forward,
+gradient of the input, gradient of the weight) for all sequence positions at once.
+* gemm_share: seconds of the matrix products divided by seconds of a step. `..._cpu` uses the
+  process's CPU seconds, which concurrent load on the machine affects less.
+* bare: a plain training loop (benchmarks/bare/). `bare_onednn` is the same loop with linear layers
+  through oneDNN.
 * stock: the framework's model.
-* suite_to_...: rate of the suite divided by the rate of this model.
+* suite_to_...: steps per second of the suite divided by steps per second of this model.
 
-Figures are medians over rounds. In each round, the shortest of `--steps` steps counts. The output
-is JSON.
+Each round measures the shortest of `--steps` steps. The output is JSON with medians over rounds.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ SUITE = "suite"
 NO_BF16 = ("tensorflow", "mxnet")
 """Frameworks whose trainer supports only fp32 on CPUs."""
 SIZES = ("batch", "length", "cores", "steps")
-"""Options that every process gets."""
+"""Command-line options that are passed to every benchmark process."""
 Figures = dict[str, float]
 
 
@@ -61,15 +60,15 @@ class Kind:
     workload: type[TranslationWorkload]
     dataset: str
     sizes: Mapping[str, tuple[str, str, int]]
-    """Size to profile, hyperparameter set and words."""
+    """Map a value of `--size` to a profile, a hyperparameter set, and a vocabulary size."""
     changed: Callable[[int], Mapping[str, Any]]
-    """Hyperparameters for a single bucket of this length."""
+    """Return the hyperparameters for a single bucket of the given sequence length."""
     tokens: bool
-    """True if the batch size counts tokens, not sentences."""
+    """True if the workload's batch size is a number of tokens, not of sentences."""
     products: Callable[[Any, int, int], list[Case]]
-    """Map (network, sentences, length) to the products of the forward pass."""
+    """Map (network, number of sentences, length) to the matrix products of the forward pass."""
     models: Mapping[str, tuple[str, ...]]
-    """Map a framework to the models of benchmarks/bare/NAME_FRAMEWORK.py."""
+    """Map a framework to the names of the models in benchmarks/bare/NAME_FRAMEWORK.py."""
 
     def build(
         self, framework: str, precision: str, args: argparse.Namespace
@@ -97,7 +96,7 @@ class Kind:
 
 
 def batches(workload: TranslationWorkload) -> Iterator[list[Batch]]:
-    """Yield the same random words repeatedly."""
+    """Yield the same batch of random words repeatedly."""
     (specs,) = workload.shapes()
     batch = workload.dummy_batch(specs)
     generator = np.random.default_rng(1)
@@ -110,9 +109,9 @@ def batches(workload: TranslationWorkload) -> Iterator[list[Batch]]:
 
 
 def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
-    """Return a function that computes all three products of each layer.
+    """Return a function that computes all three matrix products of each layer.
 
-    The function uses the selected linear backend.
+    The matrix products use the selected linear backend.
     """
     import torch
 
@@ -138,7 +137,7 @@ def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
 
 
 def suite_step(workload: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
-    """Return seconds and CPU seconds of a step."""
+    """Return the wall-clock seconds and the CPU seconds of a step."""
     trainer, items = trainer_of(workload, warmup=False), batches(workload)
     seconds, cpu, _ = shortest(lambda: trainer.train([next(items)], 1_000), args.steps)
     trainer.close()
@@ -146,7 +145,10 @@ def suite_step(workload: TranslationWorkload, args: argparse.Namespace) -> tuple
 
 
 def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str) -> Figures:
-    """Measure a step of the suite and the matrix products, in the framework's environment."""
+    """Measure a training step of the suite and the step's matrix products.
+
+    This function runs in the framework's environment.
+    """
     workload: Any = kind.build(framework, precision, args)
     step, step_cpu = suite_step(workload, args)
     cases = kind.products(workload.network, args.batch, args.length)
@@ -171,7 +173,7 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
 def run(
     kind: Kind, args: argparse.Namespace, framework: str, precision: str, model: str
 ) -> Figures:
-    """Return the figures of one model, measured in a separate process."""
+    """Measure one model in a separate process, and return its metrics."""
     if model == SUITE:
         words = [
             f"benchmarks.{kind.workload.name}_step",
@@ -190,9 +192,10 @@ def run(
 
 
 def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
-    """Return each model's median figures.
+    """Return the median of each metric for each model.
 
-    Ratios of the suite to another model are medians of ratios within a round.
+    A ratio between the suite and another model is the median of the ratios of the individual
+    rounds.
     """
     found = {
         model: {
@@ -231,7 +234,7 @@ def options(kind: Kind, description: str, batch: int, length: int) -> argparse.N
 
 
 def main(kind: Kind, description: str, batch: int, length: int) -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     args = options(kind, description, batch, length)
     if args.worker:
         print(json.dumps(measure(kind, args, args.worker, args.precisions)))

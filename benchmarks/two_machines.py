@@ -1,23 +1,25 @@
-"""Measures the cost of a second machine: two machines of one device against two processes.
+"""Measure the overhead of training on two machines instead of one.
 
     python -m benchmarks.two_machines [--workloads ncf,resnet50] [--framework pytorch]
         [--rate 200mbit] [--rounds 5] [--steps 40]
 
-The script measures the steps of demos. The machines are network namespaces of this machine, each
-with a dedicated core, connected by a virtual cable (testing/machines). Three contenders take turns:
+The benchmark measures training steps of demos on two CPU devices. The machines are network
+namespaces of this machine, each with a dedicated core, connected by a virtual cable
+(testing/machines). Three setups run in turn:
 * `processes`: two processes on a single machine.
 * `machines`: a process on each machine, with a cable as fast as memory.
 * `slow`: a process on each machine, which sends at most `--rate` (a token bucket, without
   additional latency).
 
-All contenders train on the same batches. The output is JSON:
+All setups train on the same batches. The output is JSON:
 * step_ms: median over rounds of each run's median step.
-* overhead: machines divided by processes, minus 1.
-* exposed_communication_ms: slow minus machines, the time that a step waits for the cable.
+* overhead: step time of `machines` divided by step time of `processes`, minus 1.
+* exposed_communication_ms: step time of `slow` minus step time of `machines`. A step waits this
+  long for the cable.
 * ideal_ms: time of an all-reduce of the gradients at this rate (each of n machines sends 2 (n - 1)
   / n of their bytes).
-* exposed_over_ideal: the ratio of the two.
-* others_share: maximum share of the cores used by unrelated processes. Figures with a share above
+* exposed_over_ideal: exposed_communication_ms divided by ideal_ms.
+* others_share: maximum share of the cores used by unrelated processes. Results with a share above
   0.05 are unreliable.
 
 The script needs root and openssh-server.
@@ -45,13 +47,16 @@ from testing.machines.machine import Machine
 NODES = 2
 WARM_UP_STEPS = 5
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
-"""Units of a rate in the notation of `tc`."""
+"""Units of a network rate in the notation of `tc`, in bits per second."""
 LIMIT_SECONDS = 600.0
 Figures = dict[str, float]
 
 
 def bits_per_second(rate: str) -> float:
-    """Convert a rate such as `200mbit` to a number. Raise ValueError if it is invalid."""
+    """Convert a rate such as `200mbit` to bits per second.
+
+    Raises ValueError if the rate is invalid.
+    """
     unit = next((unit for unit in UNITS if rate.endswith(unit)), "")
     if not unit or not rate.removesuffix(unit).isdecimal():
         raise ValueError(
@@ -61,9 +66,10 @@ def bits_per_second(rate: str) -> float:
 
 
 def ideal_seconds(gradient_bytes: int, rate: float) -> float:
-    """Return the seconds of an all-reduce between NODES machines at a rate in bits per second.
+    """Return the ideal seconds of an all-reduce between NODES machines.
 
-    Only the bytes that each machine sends count.
+    The ideal time is the number of bits that each machine sends, divided by the rate in bits per
+    second.
     """
     return 2 * (NODES - 1) / NODES * gradient_bytes * 8 / rate
 
@@ -89,7 +95,7 @@ def run(
 
 
 def figures(folder: Path) -> Figures:
-    """Return the median step in milliseconds, and the machine's load.
+    """Return the run's median step time in milliseconds, and the machine's load.
 
     The load is the share of the cores used by unrelated processes.
     """
@@ -99,7 +105,7 @@ def figures(folder: Path) -> Figures:
 
 
 def gradient_bytes(folder: Path) -> int:
-    """Return the bytes of all gradients in fp32."""
+    """Return the total size of all gradients in fp32, in bytes."""
     spec = read_run(folder / "run.json")
     workload = registry.load_workload(spec.settings.workload)(spec.settings, spec.dataset_info)
     return sum(weights.size * 4 for _, weights in workload.initial_weights(1))
@@ -108,12 +114,12 @@ def gradient_bytes(folder: Path) -> int:
 def measured(
     workload: str, arguments: argparse.Namespace, places: Mapping[str, tuple[Machine, list[str]]]
 ) -> dict[str, object]:
-    """Measure all contenders of a workload in turn."""
+    """Measure a workload in each setup in turn, and return the results."""
     found: dict[str, list[Figures]] = {name: [] for name in places}
     size = 0
     for number in range(arguments.rounds):
         for name, (machine, where) in places.items():
-            # The machine can access this folder.
+            # The simulated machine can access this folder.
             output = machine.folder.parent / f"{workload}-{name}-{number}"
             folder = run(machine, where, arguments, workload, output)
             found[name].append(figures(folder))
@@ -140,7 +146,7 @@ def measured(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(
         __doc__, workloads="ncf,resnet50", framework="pytorch", rate="200mbit", rounds=5, steps=40
     )
@@ -151,7 +157,8 @@ def main() -> None:
         parser.error(str(error))
     if reason := needs.missing(needs.SSH):
         raise SystemExit(reason)
-    data_root().mkdir(parents=True, exist_ok=True)  # machines share folders that already exist
+    # the simulated machines share only folders that already exist
+    data_root().mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         arguments.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         fast, slow = (

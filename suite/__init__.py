@@ -1,3 +1,3 @@
-"""The benchmark suite: settings, worker launch, timing to a quality target, and log analysis."""
+"""Benchmark suite: settings, worker launch, time to target, and log analysis."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m suite`: the `suite` command."""
+"""Entry point of `python -m suite`, which runs the `suite` command."""
 
 import sys
 

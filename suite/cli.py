@@ -1,6 +1,6 @@
-"""The `suite` command.
+"""The `suite` command-line program.
 
-Each subcommand is a module in `suite/commands/`, imported only if the subcommand is used.
+Each subcommand is a module in `suite/commands/`, which is only imported if the subcommand is used.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    The code is 2 after a mistake of the user, which is reported in one line on standard error.
+    The exit code is 2 for a user error, which is reported in a single line on standard error.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     process.prepare()
     try:
-        if arguments[:1] != ["run"]:  # which prints it itself
+        if arguments[:1] != ["run"]:  # `suite run` prints the notice itself
             print_copy_notice("suite")
         code = _main(arguments)
         sys.stdout.flush()
@@ -109,7 +109,7 @@ def _main(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         from suite.results.text import clean
 
-        # The message may contain text of a log.
+        # The error message may contain text from a log, which is not trusted.
         message = clean(localize_commands(str(error)), _LONGEST_MESSAGE)
         print(f"suite {parsed.command}: {message}", file=sys.stderr)
         return 2
@@ -119,7 +119,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _on_its_machines(parsed: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Carry out a command here, or on the machines that it names."""
+    """Run a command on this machine, or on the machines that its arguments select."""
     from suite.commands.arguments import launch_of, without_machines
 
     launch = launch_of(parsed)

@@ -1,4 +1,4 @@
-"""Counters of the stub CUDA driver (tests/gpu_paths/null) in this process."""
+"""Reads the counters of the stub CUDA driver (tests/gpu_paths/null) in this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 CALLS = ("emm", "Matmul", "Forward", "Backward")
-"""Parts of the names of cuBLAS and cuDNN functions that launch kernels."""
+"""Substrings of the names of cuBLAS and cuDNN functions that launch kernels."""
 
 
 def _is_loaded() -> bool:
@@ -23,7 +23,10 @@ def reset() -> None:
 
 
 def counts() -> collections.Counter[str]:
-    """Return the counters since the last reset, or an empty Counter without the stub driver."""
+    """Return the counters since the last reset.
+
+    Without the stub driver, the Counter is empty.
+    """
     if not _is_loaded():
         return collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -34,9 +37,9 @@ def counts() -> collections.Counter[str]:
 
 
 def summed(counted: collections.Counter[str], per: int) -> dict[str, float]:
-    """Return launches (kernels and library calls together), copies, waits, and bytes.
+    """Return the numbers of launches, copies, and waits, and the number of bytes.
 
-    All values are divided by `per`.
+    Launches are kernels and library calls together. All values are divided by `per`.
     """
     found: collections.Counter[str] = collections.Counter()
     for event, number in counted.items():

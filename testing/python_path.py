@@ -1,6 +1,6 @@
-"""The Python path for processes that read hyperparameter sets in a framework's environment.
+"""PYTHONPATH for processes that read hyperparameter sets in a framework's environment.
 
-Workers of a run do not read the sets.
+Workers of a run do not read hyperparameter sets.
 """
 
 import contextlib
@@ -12,9 +12,10 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def with_yaml() -> str:
-    """Return a path with this checkout and the controller's PyYAML.
+    """Return a PYTHONPATH with this checkout and the controller's PyYAML.
 
-    PyYAML is used as pure Python. The lock files of the environments do not contain it.
+    The lock files of the frameworks' environments do not contain PyYAML. PyYAML is used without its
+    C extension.
     """
     folder = PROJECT / "build" / "python_path"
     folder.mkdir(parents=True, exist_ok=True)

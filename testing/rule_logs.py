@@ -1,4 +1,7 @@
-"""Builds logs for the rule files of the installed mlperf-logging, by solving their checks."""
+"""Builds logs that pass the rule files of the installed mlperf-logging.
+
+The values are found by solving the checks in the rule files.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ _PHASES: tuple[tuple[int, str], ...] = (
     (90_004, "block_stop"),
     (90_005, "run_stop"),
 )
-"""Records after the hyperparameters: milliseconds after the log's first record, and key."""
+"""Records after the hyperparameters, as pairs of key and milliseconds after the log's first
+record.
+"""
 _METADATA: Mapping[str, Any] = {
     "epoch_num": 1,
     "first_epoch_num": 1,
@@ -64,9 +69,9 @@ def compliance_folder() -> Path:
 
 
 def rule_sets() -> Iterator[tuple[str, str, str]]:
-    """Yield (ruleset, division, benchmark) of every rule file from ruleset 0.7.0 on.
+    """Yield (ruleset, division, benchmark) of every rule file since ruleset 0.7.0.
 
-    The rule files of optimizers are left out.
+    The rule files of optimizers are skipped.
     """
     for folder in sorted(compliance_folder().glob("training_*.0")):
         ruleset = folder.name.removeprefix("training_")
@@ -89,12 +94,12 @@ def _entries(file: Path) -> list[dict[str, Any]]:
 
 
 def _code(file: Path, block: str, part: str) -> str:
-    """Return the code of a BEGIN or END block, or an empty string."""
+    """Return the code of a BEGIN or END block in a rule file, or an empty string."""
     return str(next((entry[block].get(part, "") for entry in _entries(file) if block in entry), ""))
 
 
 def _files(ruleset: str, division: str, benchmark: str) -> Iterator[Path]:
-    """Yield the rule files that the checker applies to a log, in its order."""
+    """Yield the rule files that the checker applies to a log, in the checker's order."""
     folder = compliance_folder() / f"training_{ruleset}"
     yield folder / "common.yaml"
     yield folder / f"{division}_common.yaml"
@@ -110,7 +115,8 @@ def _files(ruleset: str, division: str, benchmark: str) -> Iterator[Path]:
 def _values(tests: list[str], names: dict[str, Any]) -> Iterator[Any]:
     """Yield values that may satisfy the tests.
 
-    They are the values that the tests compare with, the constants in them, and usual values.
+    The values are the right-hand sides of comparisons, the constants in the tests, and common
+    values.
     """
     text = " ".join(tests)
     for formula in re.findall(
@@ -127,7 +133,7 @@ def _values(tests: list[str], names: dict[str, Any]) -> Iterator[Any]:
 
 
 def _solve(tests: list[str], state: dict[str, Any], metadata: Mapping[str, Any]) -> Any:
-    """Return a value for which every test holds, or 1 if no candidate passes."""
+    """Return a value that satisfies every test, or 1 if no candidate satisfies them."""
     names = {"s": state, "math": math, "is_integer": lambda value: abs(round(value) - value) < 1e-5}
     record = SimpleNamespace(timestamp=60_000.0)
     for value in _values(tests, names):
@@ -148,13 +154,14 @@ def _tests(rule: Mapping[str, Any]) -> list[str]:
 
 
 def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> list[str]:
-    """Return the lines of a log that follows the rules as far as their checks could be solved.
+    """Return the lines of a log that follows the rules, if the checks can be solved.
 
     Args:
         ruleset: Ruleset of mlperf-logging.
         division: `closed` or `open`.
         benchmark: Benchmark of that ruleset.
-        changes: Key to the value that is logged instead. None leaves out a record of a phase.
+        changes: Values by key that are logged instead of the solved values. None omits a record
+            after the hyperparameters.
     """
     files = list(_files(ruleset, division, benchmark))
     rules = {
@@ -166,7 +173,7 @@ def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> lis
     state: dict[str, Any] = defaultdict(
         lambda: True, run_started=False, first_init_start=0.0, compile_time_mins=30
     )
-    for file in files[1:]:  # in the state of common.yaml, the run has not started
+    for file in files[1:]:  # In the initial state of common.yaml, the run has not started.
         if "loglines" not in (begin := _code(file, "BEGIN", "CODE")):
             exec(begin, {"s": state, "math": math})
     state["init_stopped"] = False

@@ -1,4 +1,4 @@
-"""Shared code of the synthetic cases: settings, worker contexts, weights, and images."""
+"""Shared code of synthetic test cases: settings, worker contexts, weights, and images."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,9 @@ from workloads.api import Settings, WorkerContext, Workload
 from workloads.common.randomness import bits, integers, normal, stream
 
 IMAGES = 96
-"""Images in a data set: few enough that every schedule ends within the steps of a case."""
+"""Number of images in a data set. The number is small, so that every schedule ends within the
+steps of a test case.
+"""
 
 
 def settings(workload: str, **changes: object) -> Settings:
@@ -22,15 +24,15 @@ def settings(workload: str, **changes: object) -> Settings:
         **{"batch_rule": "set", "lr_scaling": "none", "hyperparameter_set": "demo"},
     }
     values |= changes
-    if "round" not in values:  # needs YAML, which workers do not have
+    if "round" not in values:  # Reading a round needs PyYAML, which workers do not have.
         values["round"] = round_figures(workload, str(values["rules"]))
     return Settings(workload=workload, **values)
 
 
 def round_figures(workload: str, rules: str) -> dict[str, object]:
-    """Return the figures of a round for a workload.
+    """Return the properties of a round for a workload.
 
-    If the workload is not installed, the figures are those that all workloads share.
+    If the workload is not installed, only the properties that all workloads share are returned.
     """
     kind = (
         registry.load_workload(workload) if workload in registry.names(registry.WORKLOADS) else None
@@ -41,7 +43,7 @@ def round_figures(workload: str, rules: str) -> dict[str, object]:
 
 
 def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
-    """Return settings of a reference run in fp32 on GPUs with a hyperparameter set."""
+    """Return settings of a reference run in fp32 on GPUs, with a hyperparameter set."""
     chosen = named_sets(kind)[name]
     values = {
         "profile": "reference",
@@ -53,17 +55,18 @@ def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
 
 
 def hyperparameters(chosen: HyperparameterSet, **changes: object) -> dict[str, object]:
-    """Return the hyperparameters of a set with changes.
+    """Return the hyperparameters of a set, with changes.
 
-    Entries of the set that are settings of a run are left out.
+    Entries of the set that are separate settings of a run are omitted.
     """
     return {**chosen.plain, **changes}
 
 
 def compiled(framework: str, compile: str) -> str:
-    """Return the compilation mode: `compile` if it is given, else the framework's default.
+    """Return the compilation mode.
 
-    The default is off. It is auto for MXNet, as for users, and for JAX, which always compiles.
+    The mode is `compile` if it is given, otherwise the framework's default. The default is off,
+    except for MXNet, whose default for users is auto, and for JAX, which always compiles.
     """
     return compile or ("auto" if framework in ("mxnet", "jax") else "off")
 
@@ -81,9 +84,9 @@ def noise(label: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return weights by name with vectors moved away from their initial values.
+    """Return weights by name, with noise added to one-dimensional weights.
 
-    Vectors are batch-norm scales and shifts, and biases.
+    One-dimensional weights are biases, and batch-norm scales and shifts.
     """
     found = {}
     for name, value in weights:
@@ -93,7 +96,10 @@ def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 
 def statistics(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Return running statistics as after training: means around 0, variances around 1."""
+    """Return running statistics like those after training.
+
+    The means are around 0, and the variances are around 1.
+    """
     found = {name: noise(f"statistics/{name}", shape) for name, shape in shapes.items()}
     every = {
         name: 0.1 * value if name.endswith("mean") else np.exp(0.3 * value)
@@ -103,7 +109,10 @@ def statistics(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
 
 
 def pictures(numbers: np.ndarray, size: int) -> np.ndarray:
-    """Return smooth random images (B, S, S, 3) uint8 for numbers (B,) in a data set."""
+    """Return smooth random images (B, S, S, 3) uint8.
+
+    `numbers` (B,) contains the indices of the images in a data set.
+    """
     coarse = integers(bits(stream(3, "images"), numbers[:, None], np.arange(8 * 8 * 3)), 256)
     fine = integers(bits(stream(4, "images"), numbers[:, None], np.arange(size * size * 3)), 40)
     index = np.arange(size) * 8 // size
@@ -112,6 +121,6 @@ def pictures(numbers: np.ndarray, size: int) -> np.ndarray:
 
 
 def numbers_of(settings: Settings, step: int, replica: int, count: int) -> np.ndarray:
-    """Return the numbers of the `count` images of a replica in a step."""
+    """Return the indices of the `count` images that a replica uses in a step."""
     first = step * settings.global_batch_size + replica * count
     return np.arange(first, first + count)

@@ -1,4 +1,4 @@
-"""Small synthetic cases for GNMT's tests, the same in every framework's environment."""
+"""Small synthetic test cases for GNMT, identical in every framework's environment."""
 
 import dataclasses
 
@@ -21,11 +21,11 @@ MODEL = {
     "longest_translation": 12,
 }
 CASES = {"steps": 0.0, "dropout": 0.2}
-"""Map the name of a case to its dropout."""
+"""Dropout of each test case."""
 
 
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> GNMT:
-    """Return the workload of a case, with a high learning rate and without warm-up."""
+    """Return the workload of a test case, with a high learning rate and without warm-up."""
     changed = {"learning_rate": 0.01, "warmup_steps": 0, "dropout": CASES[case]}
     chosen = named_sets(GNMT)["reference"]
     values = synthetic.hyperparameters(chosen, **changed, buckets=2, max_sequence_length=EDGES[1])
@@ -42,9 +42,9 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
 
 
 def weights(workload: GNMT) -> dict[str, np.ndarray]:
-    """Return initial weights such that a word depends on the previous words.
+    """Return initial weights with which a word depends on the previous words.
 
-    Weights that are initialized to 0 are moved.
+    Weights that are normally initialized to 0 are changed.
     """
     drawn = (
         (name, value * (3 if name == "classifier.weight" else 1))

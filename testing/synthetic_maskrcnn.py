@@ -1,4 +1,4 @@
-"""Small synthetic cases for Mask R-CNN's tests, the same in every framework's environment."""
+"""Small synthetic Mask R-CNN test cases, identical in every framework's environment."""
 
 import dataclasses
 
@@ -38,12 +38,12 @@ CASES = {
     "frozen": {"model": {**REFERENCE_MODEL, **NARROW}, "classes": 7, "batch": 2, "candidates": 70},
     "demo": {"model": DEMO_MODEL, "classes": 10, "batch": 4, "candidates": 160},
 }
-"""Map the name of a case to its model, classes, images per step, and proposals per device.
+"""Model, classes, images per step, and proposals per device of each test case.
 
-`frozen` has the reference's layers with fewer channels.
+The case `frozen` has the layers of the reference with fewer channels.
 """
 STRIDES = (4, 8, 16)
-"""Strides of the maps of `maps_and_regions`."""
+"""Strides of the feature maps of `maps_and_regions`."""
 RATE, DECAY = 1e-3, 0.05
 OBJECTS = 5
 LOUD = {
@@ -55,17 +55,17 @@ LOUD = {
     },
     "demo": {"rpn.cls_logits": 3, "box.bbox_pred": 2, "mask.mask_fcn_logits": 0.1},
 }
-"""Layers whose initial weights are multiplied by a factor.
+"""Factors by which the initial weights of some layers are multiplied.
 
-Their outputs differ as much as a trained network's, so that rounding does not change an order. They
-do not differ so much that scores are 1.
+The outputs of these layers then differ as much as those of a trained network, so that rounding does
+not change the order of scores. The factors are small enough that scores are below 1.
 """
 
 
 def workload(
     case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
 ) -> MaskRCNN:
-    """Return the workload of a case, with a constant learning rate and without warm-up."""
+    """Return the workload of a test case, with a constant learning rate and no warm-up."""
     chosen = CASES[case]
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     changed["num_image_candidates"] = chosen["candidates"]
@@ -85,7 +85,7 @@ def workload(
 
 
 def weights(workload: MaskRCNN) -> dict[str, np.ndarray]:
-    """Return initial weights with larger predictors and moved scales, shifts and biases."""
+    """Return initial weights with larger predictors and changed scales, shifts, biases."""
     case = "frozen" if workload.network.frozen else "demo"
     factors = {f"{name}.weight": factor for name, factor in LOUD[case].items()}
     return synthetic.shaken(
@@ -94,15 +94,15 @@ def weights(workload: MaskRCNN) -> dict[str, np.ndarray]:
 
 
 def statistics(workload: MaskRCNN) -> dict[str, np.ndarray]:
-    """Return running statistics as after training.
+    """Return running statistics like those after training.
 
-    Frozen norms have none.
+    Frozen norms have no running statistics.
     """
     return synthetic.statistics(network.statistics(workload.network))
 
 
 def batch(workload: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> Batch:
-    """Return a replica's batch: smooth random images, random objects and sampled anchors.
+    """Return a replica's batch: smooth random images, random objects, and sampled anchors.
 
     If `empty` is true, the images have no objects.
     """
@@ -130,9 +130,9 @@ def batch(workload: MaskRCNN, step: int, replica: int = 0, empty: bool = False) 
 def objects(
     workload: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool
 ) -> dict[str, np.ndarray]:
-    """Return boxes, labels, and octagons in the boxes.
+    """Return random boxes, their labels, and octagons inside the boxes.
 
-    The objects fill the first slots, fewer than all.
+    The objects fill only some of the slots, starting with the first.
     """
     shape = (len(numbers), OBJECTS)
     random = uniform(
@@ -164,9 +164,9 @@ def objects(
 def some_objects(
     rng: np.random.Generator, counts: list[int]
 ) -> tuple[list[list[np.ndarray]], Polygons]:
-    """Return objects with `counts` polygons each, as plain arrays and as flat arrays.
+    """Return objects with `counts` polygons each, as nested lists and as flat arrays.
 
-    A count may be 0.
+    The number of polygons of an object may be 0.
     """
     plain = [
         [
@@ -185,7 +185,7 @@ def some_objects(
 def regions_of(
     plain: list[list[np.ndarray]], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return thirty objects (30,) of `some_objects`, and regions (30, 4) near them.
+    """Return thirty objects (30,) of `some_objects`, and regions (30, 4) near the objects.
 
     All objects must have polygons.
     """
@@ -202,7 +202,7 @@ def sampled_anchors(
 ) -> dict[str, np.ndarray]:
     """Return random anchors of each image.
 
-    In images with objects, an eighth of the anchors is positive. The last few slots are unused.
+    In images with objects, 1/8 of the anchors are positive. The last few slots are unused.
     """
     every = np.concatenate(anchors.level_anchors(workload.settings.model, *shape))
     samples = int(workload.settings.model["rpn_samples"])
@@ -221,7 +221,7 @@ def sampled_anchors(
 
 
 def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """Return maps, boxes, levels, and gradients for tests of pooling.
+    """Return feature maps, boxes, levels, and gradients for tests of pooling.
 
     The shapes are: three maps (2, 5, h, w), boxes (2, 40, 4) including extreme boxes, the levels of
     the boxes (2, 40), and gradients (80, 5, side, side) of the pooled regions.
@@ -253,9 +253,10 @@ def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return image, anchor and box (n, 6) of each proposal, ordered by image and anchor.
+    """Return the image, anchor, and box (n, 6) of each proposal.
 
-    `proposals` has (boxes, anchors) for each image. The order does not depend on scores.
+    The proposals are sorted by image and anchor, and not by score. `proposals` contains (boxes,
+    anchors) for each image.
     """
     found = [
         np.column_stack([np.full(len(box), image), anchor, box])

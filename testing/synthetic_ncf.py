@@ -1,6 +1,6 @@
-"""A small synthetic data set for NCF's tests: 501 users and 333 items.
+"""Small synthetic data set for NCF's tests, with 501 users and 333 items.
 
-It is so dense that many sampled negatives are rejected.
+The data set is so dense that many sampled negatives are rejected.
 """
 
 import dataclasses
@@ -23,9 +23,9 @@ ADAM = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "
 
 
 def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Return the training pairs (user, item), unique and sorted by user.
+    """Return the training pairs (user, item), which are unique and sorted by user.
 
-    A user has between a few and half of the items.
+    The number of items per user is between a few and half of the items.
     """
     chance = 0.02 + 0.5 * uniform(bits(stream(9, "chance"), np.arange(USERS)))
     user, item = np.nonzero(
@@ -35,7 +35,7 @@ def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
 
 
 def write(folder: Path) -> DatasetInfo:
-    """Write the prepared arrays (without a manifest) and return the data set's info."""
+    """Write the prepared arrays without a manifest, and return the data set's info."""
     user, item = pairs()
     test = np.arange(USERS, dtype=np.int32) % ITEMS
     for name, array in (("train_user", user), ("train_item", item), ("test_item", test)):
@@ -53,7 +53,7 @@ def settings(
 ) -> Settings:
     """Return the settings that NCF's data pipeline reads.
 
-    `changes` replaces further settings.
+    `changes` replaces any of the settings.
     """
     return synthetic.settings(
         "ncf", rules="v0.5", devices=2, global_batch_size=global_batch_size, dataset="ml-demo",
@@ -68,9 +68,9 @@ def workload(
     precision: str = "fp32",
     **changes: object,
 ) -> NCF:
-    """Return the demo's model on the data set, which is written to `folder`.
+    """Return the workload with the demo's model on the synthetic data set.
 
-    The last step of an epoch has a single sample.
+    The data set is written to `folder`. The last step of an epoch has a single sample.
     """
     folder.mkdir(exist_ok=True)
     dataset_info = write(folder)

@@ -1,4 +1,4 @@
-"""Small synthetic cases for ResNet's tests, the same in every framework's environment."""
+"""Small synthetic test cases for ResNet, identical in every framework's environment."""
 
 import dataclasses
 
@@ -24,22 +24,22 @@ CASES = {
     "lars": {"model": _WIDE, "classes": 10, "batch": 12, "set": "nvidia_v0.7_dgx1"},
     "uneven": {"model": {**DEMO_MODEL, "image_size": 57}, "classes": 7, "batch": 6, "set": "demo"},
 }
-"""Map the name of a case to its model, classes, images per step, and hyperparameter set.
+"""Model, classes, images per step, and hyperparameter set of each test case.
 
-The optimizer's values come from the set. All cases except `uneven` have widths that torchvision's
-ResNet can have.
+The hyperparameters of the optimizer come from the set. All cases except `uneven` have layer widths
+that torchvision's ResNet supports.
 """
 INITIALISATION = "truncated_normal_2"
-"""Initialization of every case.
+"""Weight initialization of every test case.
 
-With larger initial weights, rounding errors in float32 grow ten times as fast over ten steps.
+With larger initial weights, float32 rounding errors would grow ten times as fast over ten steps.
 """
 
 
 def workload(
     case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
 ) -> ResNet50:
-    """Return the workload of a case.
+    """Return the workload of a test case.
 
     Warm-up and decay end within ten steps, because the data set is small.
     """
@@ -64,14 +64,14 @@ def workload(
 
 
 def weights(workload: ResNet50) -> dict[str, np.ndarray]:
-    """Return initial weights with moved batch-norm scales and shifts, and biases unequal to 0."""
+    """Return initial weights with nonzero biases and changed batch-norm scales and shifts."""
     return synthetic.shaken(workload.initial_weights(7))
 
 
 def statistics(workload: ResNet50) -> dict[str, np.ndarray]:
-    """Return running statistics as after training.
+    """Return running statistics like those after training.
 
-    Means are around 0, and variances around the variances of the layers' outputs.
+    The means are around 0, and the variances are around those of the layers' outputs.
     """
     found = synthetic.statistics(network.statistics(workload.network))
     scales = {"bn1.running_mean": np.float32(100), "bn1.running_var": np.float32(10_000)}
@@ -79,7 +79,7 @@ def statistics(workload: ResNet50) -> dict[str, np.ndarray]:
 
 
 def batch(workload: ResNet50, step: int, replica: int = 0) -> Batch:
-    """Return a replica's smooth random images (B, S, S, 3) of a step."""
+    """Return the smooth random images (B, S, S, 3) of a replica in a step."""
     settings, count = workload.settings, workload.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
     image = synthetic.pictures(numbers, int(settings.model["image_size"]))

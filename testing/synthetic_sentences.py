@@ -1,4 +1,4 @@
-"""Small batches of sentence pairs for translation workloads, equal in all environments."""
+"""Small batches of sentence pairs for translation tests, equal in all environments."""
 
 import numpy as np
 
@@ -11,15 +11,15 @@ from workloads.common.text.workload import TranslationWorkload
 WORDS = 45
 SENTENCES = 6
 EDGES = (9, 14)
-"""Lengths of the buckets. Steps alternate between the buckets."""
+"""Lengths of the buckets. The steps alternate between the two buckets."""
 PAIRS = 600
-"""Number of training pairs, enough for batches of both buckets."""
+"""Number of training pairs, which is sufficient for batches of both buckets."""
 
 
 def sides(workload: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
-    """Return `source`, `target`, `label`, and their lengths, for the global batch of a step.
+    """Return `source`, `target`, `label`, and their lengths for a step's global batch.
 
-    Lengths range from the minimum to the bucket's edge.
+    The lengths range from the minimum to the bucket's edge.
     """
     begins, edge, rows = workload.framing.begin is not None, EDGES[step % 2], np.arange(SENTENCES)
     least = 2 if begins else 1
@@ -47,9 +47,9 @@ def sides(workload: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
 
 
 def batch(workload: TranslationWorkload, step: int, replica: int = 0) -> Batch:
-    """Return a replica's part of a step's batch.
+    """Return a replica's share of a step's batch.
 
-    The replicas' parts have unequal numbers of tokens.
+    The shares of the replicas have different numbers of tokens.
     """
     share = SENTENCES // workload.settings.devices
     mine, whole = slice(replica * share, (replica + 1) * share), sides(workload, step)
@@ -63,7 +63,7 @@ def batch(workload: TranslationWorkload, step: int, replica: int = 0) -> Batch:
 
 
 def evaluation(workload: TranslationWorkload) -> list[Batch]:
-    """Return a batch to translate, which has an invalid sentence, and a batch with labels."""
+    """Return a batch to translate, with an invalid sentence, and a batch with labels."""
     arrays = sides(workload, 1)
     number = {"number": np.arange(SENTENCES), "valid": np.arange(SENTENCES) < SENTENCES - 1}
     sources = {name: arrays[name] for name in ("source", "source_length")}
@@ -73,7 +73,7 @@ def evaluation(workload: TranslationWorkload) -> list[Batch]:
 
 
 class Copies:
-    """A decoder that copies the source token by token from position `begin` on.
+    """Decoder that copies the source token by token, starting at position `begin`.
 
     `first` is the set of tokens that the first step received.
     """

@@ -1,4 +1,4 @@
-"""Small synthetic cases for SSD's tests, the same in every framework's environment."""
+"""Small synthetic test cases for SSD, identical in every framework's environment."""
 
 import dataclasses
 
@@ -26,29 +26,31 @@ CASES = {
         "batch": 4,
     },
 }
-"""Map the name of a case to its model, classes, and images per step.
+"""Model, classes, and images per step of each test case.
 
-`uneven` has maps of odd sizes, which reveal padding errors.
+The case `uneven` has feature maps of odd sizes, which reveal padding errors.
 """
 RATE, DECAY = 5e-4, 0.05
 """Learning rate and weight decay.
 
-Steps are so small that rounding errors grow little. The decay is so large that leaving it out is
-noticeable.
+The learning rate is so small that rounding errors grow slowly. The weight decay is so large that a
+test detects its omission.
 """
 HEADS = 0.2
-"""Factor of the heads' weights: outputs are as small as a trained network's."""
+"""Factor of the heads' initial weights, with which outputs are as small as those of a trained
+network.
+"""
 POSITIVES = 12
 """Approximate number of positive priors per image.
 
-Every map has a positive prior. Every fifth image has no positive priors.
+Every feature map has a positive prior. Every fifth image has no positive priors.
 """
 
 
 def workload(
     case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
 ) -> SSD:
-    """Return the workload of a case, with a constant learning rate and without warm-up."""
+    """Return the workload of a test case, with a constant learning rate and no warm-up."""
     chosen = CASES[case]
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     values = synthetic.hyperparameters(named_sets(SSD)["reference"], **changed)
@@ -68,7 +70,7 @@ def workload(
 
 
 def weights(workload: SSD) -> dict[str, np.ndarray]:
-    """Return initial weights with smaller heads and moved batch-norm scales and shifts."""
+    """Return initial weights with smaller heads and changed batch-norm scales and shifts."""
     drawn, heads = workload.initial_weights(7), ("box", "class")
     return synthetic.shaken(
         (name, HEADS * value if name.startswith(heads) else value) for name, value in drawn
@@ -76,7 +78,10 @@ def weights(workload: SSD) -> dict[str, np.ndarray]:
 
 
 def statistics(workload: SSD) -> dict[str, np.ndarray]:
-    """Return running statistics as after training: means around 0, variances around 1."""
+    """Return running statistics like those after training.
+
+    The means are around 0, and the variances are around 1.
+    """
     return synthetic.statistics(network.statistics(workload.network))
 
 
@@ -118,11 +123,11 @@ def targets(numbers: np.ndarray, workload: SSD) -> tuple[np.ndarray, np.ndarray]
 def outputs(
     equal: bool = False, images: int = 4, classes: int = 7, priors: int = 60
 ) -> dict[str, np.ndarray]:
-    """Return synthetic outputs and targets of the loss.
+    """Return synthetic outputs and targets for tests of the loss.
 
-    `logits` are all 0 if `equal` is true. The targets are `labels` and offsets `wanted`. The second
-    image has no positive priors. More than a quarter of the third image's priors is positive, so it
-    has too few negatives.
+    If `equal` is true, all `logits` are 0. The targets are `labels` and the offsets `wanted`. The
+    second image has no positive priors. More than a quarter of the third image's priors are
+    positive, so the image has too few negatives.
     """
     logits = (0 if equal else 2) * normal(
         bits(stream(9, "logits"), np.arange(images * (classes + 1) * priors))

@@ -1,4 +1,4 @@
-"""Small synthetic cases for the Transformer's tests, the same in every framework's environment."""
+"""Small synthetic Transformer test cases, identical in every framework's environment."""
 
 import dataclasses
 
@@ -14,13 +14,13 @@ __all__ = ["CASES", "MODEL", "batch", "evaluation", "weights", "workload"]
 
 MODEL = {"hidden": 16, "feed_forward": 24, "layers": 2, "heads": 4, "extra_length": 6}
 END = 1
-"""EOS in the published vocabulary. It follows the padding token."""
+"""Token id of EOS in the published vocabulary, which follows the padding token."""
 CASES = {"steps": (0.0, "others"), "fairseq": (0.0, "all"), "dropout": (0.1, "others")}
-"""Map the name of a case to its dropout and the form of the smoothed loss."""
+"""Dropout and form of the smoothed loss of each test case."""
 
 
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> Transformer:
-    """Return the workload of a case, with a high learning rate after a warm-up step."""
+    """Return the workload of a test case, with a high learning rate after a warm-up step."""
     dropout, over = CASES[case]
     values = synthetic.hyperparameters(
         named_sets(Transformer)["reference"], learning_rate=0.01, warmup_steps=1,
@@ -47,9 +47,9 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
 
 
 def weights(workload: Transformer) -> dict[str, np.ndarray]:
-    """Return initial weights such that translations depend on the source.
+    """Return initial weights with which translations depend on the source.
 
-    Weights that are initialized to 0 or 1 are moved.
+    Weights that are normally initialized to 0 or 1 are changed.
     """
     drawn = workload.initial_weights(7)
     return synthetic.shaken(

@@ -1,1 +1,1 @@
-"""The workloads: framework-free facts and data beside one trainer file per framework."""
+"""Workloads. Each workload has framework-independent code and a trainer per framework."""

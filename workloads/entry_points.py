@@ -37,7 +37,7 @@ def _owner(point: EntryPoint) -> str:
 
 
 def kind_of(group: str) -> str:
-    """Return what the entry points of a group define.
+    """Return the kind of object that the entry points of a group define.
 
     For example, the group `suite.workloads` gives `workload`.
     """

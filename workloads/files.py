@@ -35,8 +35,8 @@ _BYTE_ORDER_MARKS = (
 def open_regular(path: str | os.PathLike[str]) -> int:
     """Open a regular file for reading and return its descriptor.
 
-    The function raises OSError if the path is not a regular file. It never blocks, even if the path
-    is a pipe without a writer.
+    The function raises OSError if the path is not a regular file. The function never blocks, even
+    if the path is a pipe without a writer.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISREG(os.fstat(file).st_mode):

@@ -1,9 +1,10 @@
-"""A temporary folder for unfinished work. It is removed at the end of its process.
+"""Temporary folder for unfinished work, which is removed at the end of its process.
 
-If the process is killed, the next call of the same command removes the folder. The process that
-holds a folder locks it. A later call removes a folder only if this user created the folder and its
-marker file, the marker contains the name of the folder, the holding process has ended, and the
-folder is not locked. This module uses only the standard library, because agents import it.
+If the process is killed, the next call of the same command removes the folder. A process locks its
+folder. A later call removes a folder only if all of the following are true: this user created the
+folder and its marker file, the marker contains the name of the folder, the process that created it
+has ended, and the folder is not locked. This module imports only the standard library, because
+agents import it.
 """
 
 from __future__ import annotations
@@ -30,29 +31,29 @@ def _keep_nothing(folder: Path) -> bool:
 
 
 class HeldFolder:
-    """A temporary folder that this process holds until `end`."""
+    """Temporary folder that this process locks until `end`."""
 
     def __init__(
         self, parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing
     ) -> None:
         """Create the folder.
 
-        Folders with the same prefix that killed processes left behind are removed first.
+        Folders with the same prefix that killed processes did not remove are removed first.
 
         Args:
             parent: Existing folder in which the folder is created.
-            prefix: Beginning of its name.
-            must_stay: Returns True for a folder whose content must be kept.
+            prefix: Prefix of the folder's name.
+            must_stay: Function that returns True for a folder whose content must be kept.
         """
         remove_left(parent, prefix, must_stay)
         self._must_stay = must_stay
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        self._descriptor = _locked(self.path)  # None on a file system without locks
+        self._descriptor = _locked(self.path)  # None if the file system does not support locks
         marker = {"folder": self.path.name, "process": this_process()}
         (self.path / MARKER).write_text(json.dumps(marker), encoding="utf-8")
 
     def end(self) -> None:
-        """Remove the folder, unless it must stay."""
+        """Remove the folder, unless its content must be kept."""
         _remove(self.path, self._must_stay)
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -72,7 +73,7 @@ def held_folder(parent: Path, prefix: str) -> Iterator[Path]:
 def remove_left(
     parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing
 ) -> None:
-    """Remove the folders in `parent` with this prefix that killed processes left behind."""
+    """Remove folders with this prefix that killed processes did not remove."""
     try:
         names = [name for name in os.listdir(parent) if name.startswith(prefix)]
     except OSError:
@@ -83,23 +84,24 @@ def remove_left(
         descriptor = _locked(folder)
         if descriptor is None:
             continue
-        if _was_left(folder):  # check again, now that the folder is locked
+        if _was_left(folder):  # check again, because the folder is now locked
             _remove(folder, must_stay)
         os.close(descriptor)
 
 
 def names_itself(folder: Path) -> bool:
-    """Return True if the marker of a folder contains its name.
+    """Return True if the marker file of a folder contains the name of the folder.
 
-    False for a copied or renamed folder, and for a link to a folder.
+    Returns False for a copied or renamed folder, and for a link to a folder.
     """
     return _marker(folder).get("folder") == folder.name and not folder.is_symlink()
 
 
 def _was_left(folder: Path) -> bool:
-    """Return True if this user created the folder and its marker, and the holder has ended.
+    """Return True if this user created the folder and its process has ended.
 
-    Returns False if it is uncertain whether the holder has ended.
+    The marker file must also be created by this user. Returns False if it is uncertain whether the
+    process has ended.
     """
     try:
         folder_status, marker_status = os.lstat(folder), os.lstat(folder / MARKER)
@@ -135,8 +137,8 @@ def _remove(folder: Path, must_stay: Callable[[Path], bool]) -> None:
 def _locked(folder: Path) -> int | None:
     """Lock a folder and return its descriptor.
 
-    Returns None if a different process holds the lock, the folder no longer exists, or it cannot be
-    locked.
+    Returns None if a different process holds the lock, if the folder no longer exists, or if
+    locking is not possible.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""Identify the process that controls a run or holds a folder.
+"""Identity of the process that controls a run or locks a folder.
 
-A different process can check whether it still exists.
+With the identity, a different process can check whether the process still exists.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def this_process() -> dict[str, str | int]:
 def is_alive(process: Any) -> bool | None:
     """Return whether a process still exists, or None if this process cannot see it.
 
-    A process on a different machine or in a different container is not visible. Processes from
-    before a reboot of the machine do not exist any more.
+    A process on a different host or in a different container is not visible. Processes from before
+    a reboot of the host do not exist any more.
 
     Args:
         process: Identity from `this_process`.
@@ -48,7 +48,7 @@ def _machine() -> dict[str, str]:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks after the boot.
+    """Return the start time of a process in clock ticks since boot.
 
     Returns None if the process has ended or is a zombie.
     """

@@ -1,8 +1,8 @@
 """The agent: a process on each machine of a multi-node run.
 
-It starts, watches, and ends workers, and sends their files.
+The agent starts, monitors, and ends workers, and sends their output files to the controller.
 
-The controller starts it as `python -m suite.agent` and exchanges messages with it over one pair of
-streams (suite/agent/message_stream.py). The agent runs in the controller's Python. Workers never
-communicate with it.
+The controller starts the agent as `python -m suite.agent` and exchanges messages with it over a
+pair of streams (suite/agent/message_stream.py). The agent uses the same Python installation as the
+controller. Workers never communicate with the agent.
 """

@@ -1,6 +1,6 @@
-"""`python -m suite.agent --lease SECONDS` executes requests that it reads from standard input.
+"""`python -m suite.agent --lease SECONDS` executes requests from standard input.
 
-Its answers go to standard output. The controller is connected to both streams.
+The agent writes its answers to standard output. The controller is connected to both streams.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from suite.agent.message_stream import MessageStream
 
 
 def main() -> int:
-    """Serve the controller until it is gone and no process of a run is left. Return exit code 0."""
+    """Run the agent until the controller disconnects and all processes have ended.
+
+    Returns exit code 0.
+    """
     parser = argparse.ArgumentParser(prog="python -m suite.agent")
     parser.add_argument(
         "--lease",
@@ -24,7 +27,7 @@ def main() -> int:
     )
     args = parser.parse_args()
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Printed text goes to stderr, so that it cannot corrupt messages.
+    # Redirect printed text to stderr, so that it cannot corrupt the messages on stdout.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     Agent(MessageStream(sys.stdin.buffer, output), args.lease).run()
     return 0

@@ -1,7 +1,8 @@
-"""Executes the controller's requests on one machine, and reports events there.
+"""The agent executes the controller's requests on one machine and reports events.
 
-Events concern the processes of the machine and the files that they write. The agent checks its
-processes ten times per second. It exits when the connection closes or its lease expires.
+Events report changes of the machine's processes and of the files that these processes write. The
+agent checks its processes ten times per second. The agent exits when the connection closes or its
+lease expires.
 
 The first event describes the machine. suite/agent/messages.py defines all requests and events.
 """
@@ -56,22 +57,24 @@ from workloads import files
 
 TICK_SECONDS = 0.1
 MAX_BYTES = 4 << 20
-"""Limit of the bytes sent per tick, over all files.
+"""Maximum number of bytes sent per tick, summed over all files.
 
-A worker that writes without end must not delay heartbeats.
+The limit prevents that a worker with endless output delays heartbeats.
 """
 MAX_BACKLOG = 200
-"""Number of queued messages above which only heartbeats are added.
+"""Maximum number of queued messages. Above this number, only heartbeats are added to the queue.
 
-The queue of a broken connection must not fill memory.
+The limit prevents that the queue fills the memory while the connection is down.
 """
 READ_BYTES = 1 << 20
-"""Limit of the bytes that `read` returns of a file. The controller reads manifests and markers."""
+"""Maximum number of bytes that a `read` request returns. The controller uses `read` for data
+manifests and marker files.
+"""
 FROM_SCHEDULER = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 
 class Agent:
-    """Serves one controller during any number of runs, which follow each other."""
+    """Executes the requests of one controller during any number of successive runs."""
 
     def __init__(self, wire: MessageStream, lease_seconds: float) -> None:
         self.wire = wire
@@ -82,7 +85,7 @@ class Agent:
         self._network: PrivateNetwork | None = None
         self._reported_exits: set[str] = set()
         self._pids: dict[str, int] = {}
-        """Maps the heartbeat file of a worker to the worker's process id."""
+        """Maps the name of a worker's heartbeat file to the worker's process id."""
         self._gone: set[int] = set()
         self._watches_pids = True
         self._oom_kills = cgroups.oom_kills()
@@ -105,15 +108,16 @@ class Agent:
             messages.LEAVE: self._leave,
         }
         self._handlers = {request.name: handler for request, handler in handlers.items()}
-        """Maps the name of each request to its method.
+        """Maps the name of each request to the method that handles it.
 
-        The arguments of the request are the method's arguments.
+        The arguments of a request are passed to the method as keyword arguments.
         """
 
     def run(self) -> None:
-        """Serve until the controller sends `leave`, the connection closes, or the lease expires.
+        """Execute requests until the agent must exit, then end all processes.
 
-        Then end all processes.
+        The agent exits when the controller sends `leave`, the connection closes, or the lease
+        expires.
         """
         for number in FROM_SCHEDULER:
             signal.signal(number, self._note_signal)
@@ -142,8 +146,9 @@ class Agent:
     def tick(self) -> None:
         """Check the processes once, and send new events and file contents.
 
-        Exits are detected before the files are read, and are sent after the files. The controller
-        thus has a worker's final heartbeat before it learns that the worker has ended.
+        The agent detects exits before it reads the files, and sends the exit events after the file
+        contents. The controller thus receives a worker's final heartbeat before the worker's exit
+        event.
         """
         if self._signal:
             self._send(SignalEvent(signal.Signals(self._signal).name))
@@ -188,8 +193,7 @@ class Agent:
             self._reported_exhausted = True
             self._send(MemoryEvent(why))
 
-    # -- requests of the controller
-    # -------------------------------------------------------------------------------
+    # Handlers of the controller's requests
 
     def _handle(self, message: Message) -> None:
         name, number = message.get("do"), message.get("id")
@@ -216,8 +220,8 @@ class Agent:
 
         Args:
             run: Content of run.json.
-            watches_pids: Check by process id whether workers are alive. False in containers, where
-                process ids differ.
+            watches_pids: Use process ids to check whether workers are alive. False in containers,
+                where process ids differ from those of the machine.
         """
         self._forget_run()
         self._scratch = Scratch()
@@ -236,14 +240,15 @@ class Agent:
         return RunFolder(str(self.folder))
 
     def _put(self, name: str, at: int, data: str) -> Done:
-        """Append a part to a file of the run.
+        """Append a chunk of data to a file of the run.
 
-        The file is not sent back, because the controller has it.
+        The agent does not send the file back, because the controller already has it.
 
         Args:
             name: Name of the file.
-            at: Offset of the part in bytes. Parts arrive in order, and 0 starts a new file.
-            data: The part, from `pack`.
+            at: Offset of the chunk in bytes. Chunks arrive in order, and offset 0 starts a new
+                file.
+            data: The chunk, encoded by `pack`.
         """
         assert self.folder is not None
         self._new_files.known_files.add(name)
@@ -254,13 +259,14 @@ class Agent:
     def _start(
         self, name: str, arguments: list[str], env: Mapping[str, str], private: bool = False
     ) -> StartedProcess:
-        """Start a process. Its output goes to `name`.log.
+        """Start a process whose output is written to `name`.log.
 
         Args:
             name: Name of the process, such as `worker-0`.
             arguments: The command line.
-            env: Environment variables, added to those of the machine.
-            private: Start it in the private network that all such processes of the run share.
+            env: Environment variables, added to the machine's environment variables.
+            private: Start the process in a private network, which the run's private processes
+                share.
         """
         assert self.folder is not None
         if private and self._network is None:
@@ -281,17 +287,18 @@ class Agent:
         return WorkerState(pid in self._pids.values() and processes.is_stopped(pid))
 
     def _ping(self) -> Done:
-        """Answer after a tick, so that all earlier events precede the answer."""
+        """Answer after a tick, so that all earlier events are sent before the answer."""
         self.tick()
         return Done()
 
     def _finish(self, ending: Sequence[str] = ()) -> Done:
         """End all processes of the run, then its containers, and send the remaining files.
 
-        The command `ending` ends the containers.
+        Args:
+            ending: Command that ends the containers.
         """
         processes.end_descendants()
-        # This must follow `end_descendants`, which would end this command too.
+        # Run this command after `end_descendants`, which would end the command too.
         children.run_ending(ending)
         self.tick()
         self._ship(math.inf)
@@ -303,7 +310,7 @@ class Agent:
     ) -> None:
         """Run a command in a thread.
 
-        Its exit code and output are sent as the answer when it ends.
+        When the command ends, the agent sends its exit code and output as the answer.
         """
 
         def work() -> None:
@@ -329,7 +336,7 @@ class Agent:
         threading.Thread(target=work, daemon=True).start()
 
     def _read(self, path: str) -> FileContent:
-        """Return the first `READ_BYTES` of a file on this machine."""
+        """Return the first `READ_BYTES` bytes of a file on this machine."""
         try:
             with files.open_stream(path) as stream:
                 return FileContent(stream.read(READ_BYTES))
@@ -340,10 +347,10 @@ class Agent:
         return FreePorts(tuple(network.free_ports(count, address)))
 
     def _route(self, to: str) -> Route:
-        """Return the route from this machine to a host.
+        """Return the network route from this machine to a host.
 
-        The route contains the address of the host, and the local address and interface that reach
-        it.
+        The route contains the host's address, and the local address and interface through which the
+        host is reached.
         """
         peer = network.resolved(to)
         address, interface = network.route(peer)

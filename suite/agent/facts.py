@@ -1,4 +1,4 @@
-"""Describes a machine to the controller before a run."""
+"""Describe a machine to the controller before a run."""
 
 from __future__ import annotations
 

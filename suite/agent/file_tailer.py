@@ -1,6 +1,7 @@
-"""Sends the files of a folder as events.
+"""Send new file contents of a folder as events.
 
-Heartbeat files are sent whole. All remaining files are sent as the bytes appended to them.
+Each heartbeat file is sent in full whenever it changes. For every other file, only the appended
+bytes are sent.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ CHUNK_BYTES = 192 << 10
 
 
 class FileTailer:
-    """Follows the files of a folder. Subfolders are ignored."""
+    """Detects new contents of the files in a folder. Subfolders are ignored."""
 
     def __init__(self, folder: Path) -> None:
-        """Start to follow `folder`. Files that exist already are not sent."""
+        """Start to follow `folder`. Files that already exist are never sent."""
         self.folder = folder
         self.known_files = {entry.name for entry in os.scandir(folder)}
-        """Files that the controller already has, and that are never sent."""
+        """Names of files that are never sent, because the controller already has them."""
         self._sent: dict[str, tuple[int, int]] = {}
-        """Maps a file to its inode and the bytes sent.
+        """Maps a file name to the file's inode and the number of bytes already sent.
 
-        For a heartbeat file, to its inode and modification time (ns).
+        For a heartbeat file, the values are the inode and the modification time (ns).
         """
 
     def new(self, most_bytes: float) -> Iterator[FileEvent | HeartbeatEvent]:
@@ -36,8 +37,8 @@ class FileTailer:
         worker wrote before it.
 
         Args:
-            most_bytes: Approximate limit of the bytes to send. Heartbeats do not count, and are
-                sent even if it is 0.
+            most_bytes: Approximate maximum number of bytes to send. Heartbeats are sent even if the
+                maximum is reached or 0.
         """
         names = sorted(
             entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False)
@@ -54,7 +55,7 @@ class FileTailer:
                     most_bytes -= CHUNK_BYTES
                     if most_bytes <= 0:
                         break
-            except FileNotFoundError:  # replaced at this moment
+            except FileNotFoundError:  # the file was replaced during the read
                 continue
 
     def _beat(self, name: str) -> Iterator[HeartbeatEvent]:
@@ -72,7 +73,7 @@ class FileTailer:
         with open(self.folder / name, "rb") as stream:
             status = os.fstat(stream.fileno())
             inode, sent = self._sent.get(name, (None, 0))
-            # Send the file from its start if it is new, was replaced, or was truncated.
+            # Send the file from its start if the file is new, was replaced, or was truncated.
             whole = inode != status.st_ino or status.st_size < sent
             at = 0 if whole else sent
             while whole or at < status.st_size:
@@ -81,6 +82,7 @@ class FileTailer:
                 self._sent[name] = status.st_ino, at + len(data)
                 yield FileEvent(name, at, data)
                 at, whole = at + len(data), False
-                # The file was truncated meanwhile. The next call sends it from its start.
+                # The file was truncated during the read. The next call sends the file from its
+                # start.
                 if not data:
                     return

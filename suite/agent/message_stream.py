@@ -1,8 +1,8 @@
-"""Messages between controller and agent over a pair of streams, with one JSON object per line.
+"""Message streams between controller and agent, with one JSON object per line.
 
-Both sides send a keep-alive message when idle. JSON escapes line ends, so each line is a message
-(suite/agent/messages.py). Neither side ever blocks on its peer: a reader thread and a writer thread
-serve the streams. If the connection is down, messages fill a queue instead of blocking the sender.
+Both sides send a keep-alive message when idle. JSON escapes line breaks, so each line is exactly
+one message (suite/agent/messages.py). A reader thread and a writer thread serve the streams, so
+neither side blocks while its peer is slow. If the connection is down, messages are queued.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 BEAT_SECONDS = 1.0
-"""Longest interval (s) between two messages.
+"""Maximum interval in seconds between two messages.
 
 If the queue is empty, the writer sends `{}` as a keep-alive message.
 """
 STRANGE_LINES = 20
-"""Number of non-message lines to keep, such as greetings of a login shell, or the reason why an
-agent could not start.
+"""Maximum number of lines to keep that are not messages. Examples are greetings of a login
+shell, or the error message of an agent that failed to start.
 """
 
 Message = Mapping[str, Any]
 
 
 class MessageStream:
-    """One end of the connection.
+    """One end of the connection between controller and agent.
 
     `send` queues a message, and `received` yields the messages that have arrived.
     """
@@ -40,7 +40,7 @@ class MessageStream:
         self.ended = threading.Event()
         """Set when the peer has closed the connection."""
         self.strange: list[str] = []
-        """The last lines that were not messages."""
+        """The most recent lines that were not messages."""
         self._reader, self._writer = reader, writer
         self._incoming: queue.Queue[Message | None] = queue.Queue()
         self._outgoing: queue.Queue[Message | None] = queue.Queue()
@@ -50,20 +50,20 @@ class MessageStream:
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the last message or keep-alive message from the peer."""
+        """Return the seconds since the last message or keep-alive message from the peer."""
         return time.monotonic() - self.heard
 
     @property
     def backlog(self) -> int:
-        """Number of messages that wait to be sent."""
+        """Return the number of messages that wait to be sent."""
         return self._outgoing.qsize()
 
     def send(self, **message: Any) -> None:
-        """Queue a message. Returns immediately, even if the peer does not read any more."""
+        """Queue a message. Return immediately, even if the peer no longer reads."""
         self._outgoing.put(message)
 
     def received(self, seconds: float) -> Iterator[Message]:
-        """Yield the messages that have arrived. Waits up to `seconds` for the first message."""
+        """Yield the messages that have arrived. Wait up to `seconds` for the first message."""
         with contextlib.suppress(queue.Empty):
             while True:
                 message = (
@@ -71,7 +71,8 @@ class MessageStream:
                     if seconds > 0
                     else self._incoming.get_nowait()
                 )
-                # At the end of the stream, put the mark back, so that later calls do not wait.
+                # At the end of the stream, put the end marker back into the queue, so that later
+                # calls do not wait.
                 if message is None:
                     self._incoming.put(None)
                     return
@@ -79,9 +80,9 @@ class MessageStream:
                 seconds = 0.0
 
     def close(self, seconds: float = 1.0) -> None:
-        """Send the queued messages, and close the writing end.
+        """Send the queued messages, and close the outgoing stream.
 
-        Returns after `seconds`, even if messages are left.
+        The method returns after at most `seconds`, even if some messages were not sent.
         """
         self._outgoing.put(None)
         self._writing.join(seconds)
@@ -117,7 +118,7 @@ class MessageStream:
 
 
 def _message(line: bytes) -> Message | None:
-    """Return the message in a line. Returns None if the line is not a JSON object."""
+    """Return the message in a line, or None if the line is not a JSON object."""
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(line)
         if isinstance(value, dict):

@@ -1,13 +1,13 @@
-"""Messages between controller and agent as dataclasses, and their encoding as JSON objects.
+"""Messages between controller and agent as dataclasses, with their JSON encoding.
 
-- The agent sends events: `{"KIND": {FIELD: VALUE, …}}`, with the kinds of `EVENTS`.
-- The controller sends requests: `{"do": NAME, "id": n, ARGUMENT: VALUE, …}`, with the names of the
-  `Request` constants.
-- The agent answers each request: `{"answer": n, "response": {FIELD: VALUE, …}}` or
-  `{"answer": n, "error": TEXT}`.
+- The agent sends events: `{"KIND": {FIELD: VALUE, …}}`, where KIND is a key of `EVENTS`.
+- The controller sends requests: `{"do": NAME, "id": n, ARGUMENT: VALUE, …}`, where NAME is the name
+  of a `Request` constant.
+- The agent answers each request: `{"answer": n, "response": {FIELD: VALUE, …}}` or `{"answer": n,
+  "error": TEXT}`.
 
-Bytes are encoded as base64. Both sides have the same version of the suite, so an unknown key is an
-error.
+Bytes are encoded as base64. Controller and agent run the same version of the suite, so an unknown
+key is an error.
 """
 
 from __future__ import annotations
@@ -26,67 +26,70 @@ T = TypeVar("T")
 
 
 class MessageError(ValueError):
-    """A message does not have the keys or the types that this version of the suite expects."""
+    """Error for a message whose keys or value types are not those of this suite version."""
 
 
 @dataclass(frozen=True)
 class ExitEvent:
-    """A command ended."""
+    """Event: a process that the agent started has ended."""
 
     name: str
-    """Name of the command, such as `worker-0`."""
+    """Name of the process, such as `worker-0`."""
     code: int
-    """Exit code. A signal is a negative number."""
+    """Exit code, or the negative signal number if a signal ended the process."""
     full_disk: str
-    """Which disk of the machine is full, if the command failed. Empty: none is full."""
+    """Description of the machine's full disk if the process failed. The string is empty if no
+    disk is full.
+    """
 
 
 @dataclass(frozen=True)
 class GoneEvent:
-    """Workers ended."""
+    """Event: worker processes have ended."""
 
     pids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class HeartbeatEvent:
-    """A worker replaced its heartbeat file."""
+    """Event: a worker replaced its heartbeat file."""
 
     name: str
-    """Name of the file."""
+    """Name of the heartbeat file."""
     content: str
 
 
 @dataclass(frozen=True)
 class FileEvent:
-    """A file grew, or is new."""
+    """Event: a file is new or has grown."""
 
     name: str
     """Name of the file."""
     offset: int
-    """Offset of the data in bytes. 0: the file is new, and replaces an earlier file with this name.
+    """Offset of the data in bytes. Offset 0 means that the file is new and replaces any earlier
+    file with this name.
     """
     data: bytes
 
 
 @dataclass(frozen=True)
 class OomEvent:
-    """The kernel killed processes of the machine because the memory was exhausted."""
+    """Event: the kernel killed processes because the machine ran out of memory."""
 
     kills: int
-    """Number of kills since the start of the run."""
+    """Number of out-of-memory kills since the start of the run."""
 
 
 @dataclass(frozen=True)
 class MemoryEvent:
-    """The run must end before the machine runs out of memory."""
+    """Event: the run must end before the machine runs out of memory."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class SignalEvent:
-    """The agent received a signal from the scheduler of its machine."""
+    """Event: the machine's scheduler, such as SLURM, sent a signal to the agent."""
 
     name: str
     """Name of the signal, such as `SIGTERM`."""
@@ -113,7 +116,7 @@ EVENTS: Mapping[str, type[Event]] = {
     "memory": MemoryEvent,
     "signal": SignalEvent,
 }
-"""Maps each kind of event to its class."""
+"""Maps the name of each event in JSON to its class."""
 _KINDS = {kind: name for name, kind in EVENTS.items()}
 
 
@@ -124,66 +127,66 @@ class Done:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run on the machine."""
+    """Response with the folder of a run on the machine."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class StartedProcess:
-    """A process that the agent started."""
+    """Response with the process id of a process that the agent started."""
 
     pid: int
 
 
 @dataclass(frozen=True)
 class WorkerState:
-    """State of a worker process."""
+    """Response that reports whether a worker process is suspended."""
 
     is_stopped: bool
-    """True if a signal has suspended the process."""
+    """True if a signal such as SIGSTOP has suspended the process."""
 
 
 @dataclass(frozen=True)
 class CommandOutput:
-    """A command that has ended."""
+    """Response with the exit code and output of a command that has ended."""
 
     code: int
-    """Exit code. A signal is a negative number."""
+    """Exit code, or the negative signal number if a signal ended the command."""
     output: str
     errors: str
 
 
 @dataclass(frozen=True)
 class FileContent:
-    """Content of a file."""
+    """Response with the content of a file."""
 
     data: bytes | None
-    """None: the file does not exist."""
+    """Content of the file, or None if the file does not exist."""
 
 
 @dataclass(frozen=True)
 class FreePorts:
-    """TCP ports that are free at the moment."""
+    """Response with TCP ports that are currently free."""
 
     ports: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Route:
-    """Route from the machine to a peer machine."""
+    """Response with the network route from the machine to a peer machine."""
 
     peer: str
-    """Address to which the name of the peer resolves."""
+    """IP address of the peer."""
     address: str
-    """Local address that reaches the peer."""
+    """Local address from which the machine reaches the peer."""
     interface: str
-    """Network interface with the local address."""
+    """Name of the network interface that has the local address."""
 
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """A request that an agent carries out."""
+    """Definition of a request that an agent can execute."""
 
     name: str
     response: type[T]
@@ -206,22 +209,25 @@ LEAVE = Request("leave", Done)
 
 @dataclass(frozen=True)
 class Response:
-    """Answer to a request, whose content is not decoded yet."""
+    """Answer of the agent to a request. The content is not decoded yet."""
 
     answer: int
-    """Number of the request."""
+    """Id of the answered request."""
     response: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    """Why the agent could not carry out the request. None: it did."""
+    """Reason why the request failed, or None if it succeeded."""
 
 
 def encode_event(event: Event) -> dict[str, Any]:
-    """Return the JSON object of an event."""
+    """Encode an event as a JSON object."""
     return {_KINDS[type(event)]: encode(event)}
 
 
 def decode_message(message: Mapping[str, Any]) -> Event | Response:
-    """Return the event or the response in a JSON object from an agent. Raises MessageError."""
+    """Decode the event or response in a JSON object from an agent.
+
+    Raises MessageError if the object is invalid.
+    """
     if "answer" in message:
         return decode(Response, message)
     kind = next(iter(message), "")
@@ -231,7 +237,7 @@ def decode_message(message: Mapping[str, Any]) -> Event | Response:
 
 
 def encode(message: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as a JSON object."""
+    """Encode the fields of a dataclass as a JSON object."""
     values = {item.name: getattr(message, item.name) for item in fields(message)}
     return {
         name: pack(value) if isinstance(value, bytes) else value for name, value in values.items()
@@ -239,11 +245,12 @@ def encode(message: Any) -> dict[str, Any]:
 
 
 def decode(kind: type[T], value: Any, ignores_unknown: bool = False) -> T:
-    """Return the dataclass in a JSON object.
+    """Decode a JSON object to a dataclass.
 
     Args:
-        kind: The dataclass.
-        value: The JSON object. It may be any value, because it comes from a different process.
+        kind: Class of the result.
+        value: The JSON object. Any value is accepted and checked, because `value` comes from a
+            different process.
         ignores_unknown: Ignore unknown keys.
 
     Raises:
@@ -273,8 +280,11 @@ def _fields_of(kind: type) -> tuple[frozenset[str], Mapping[str, Any]]:
 
 
 def _convert(hint: Any, value: Any, kind: type, name: str) -> Any:
-    """Return a JSON value as the type of a field. Raises MessageError."""
-    if isinstance(hint, types.UnionType):  # only `TYPE | None`
+    """Convert a JSON value to the type of a field.
+
+    Raises MessageError if the value has a wrong type.
+    """
+    if isinstance(hint, types.UnionType):  # the only supported union is `TYPE | None`
         if value is None:
             return None
         hint = hint.__args__[0]
@@ -291,12 +301,12 @@ def _convert(hint: Any, value: Any, kind: type, name: str) -> Any:
 
 
 def pack(data: bytes) -> str:
-    """Return bytes as a base64 string, which a message can hold."""
+    """Encode bytes as a base64 string for a message."""
     return base64.b64encode(data).decode()
 
 
 def unpack(text: str) -> bytes:
-    """Return the bytes of a string from `pack`. Raises MessageError."""
+    """Decode a string from `pack` to bytes. Raise MessageError if it is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

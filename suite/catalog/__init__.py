@@ -1,5 +1,6 @@
-"""Catalog of rounds, closed rules and hyperparameter sets, which determines the division of a run.
+"""Catalog of rounds, closed-division rules, and hyperparameter sets.
 
-The controller and the readers of logs use this package. Workers read the figures of their round
-from `run.json` (`workloads.api.Round`).
+The catalog determines whether a run is in the closed or the open division. The controller and the
+log readers use this package. Workers read the values of their round from `run.json`
+(`workloads.api.Round`).
 """

@@ -1,10 +1,10 @@
-"""Reasons why a run is in the open division, as data.
+"""Structured reasons why a run is in the open division.
 
-Sentences are made from them for logs, tables, and messages.
+Logs, tables, and messages contain sentences that are built from these reasons.
 
-Standard library only. Logs hold the sentences in `deviations` and the data in `deviation_facts`.
-Logs of versions without `deviation_facts` hold the sentences alone: `deviation_of_text` translates
-these.
+This module imports only the standard library. Logs contain the sentences in `deviations` and the
+structured reasons in `deviation_facts`. Logs of early versions contain only the sentences.
+`deviation_of_text` translates these sentences to structured reasons.
 """
 
 from __future__ import annotations
@@ -28,40 +28,42 @@ SETTING_NAMES: Mapping[str, str] = {
     "first_decay_samples": "those before the first decay",
     "run_samples": "those of the run",
 }
-"""Names of settings in sentences, if they differ from the name in the configuration."""
+"""Maps a setting's name in the configuration to its name in sentences, if the two differ."""
 _FILE_NAMES: Mapping[str, str] = {"rules": "round", "hyperparameter_set": "hyperparameter set"}
-"""Names of the kinds of files that a user can add, by the setting that names the file."""
+"""Maps a setting that names a user-defined file to a description of that file."""
 
 
 class DeviationCode(enum.Enum):
-    """Kind of a reason. The value is the code in logs."""
+    """Category of a reason. The enum value is the code in logs."""
 
     SETTING = "setting"
-    """A setting, or a value that follows from settings, that no rule allows."""
+    """No rule allows the value of a setting, or a value that is computed from settings."""
     USER_FILE = "user_file"
-    """A round or a hyperparameter set in a file of the user."""
+    """The round or the hyperparameter set comes from a user's file."""
     NO_RULES = "no_rules"
-    """The round does not have the workload."""
+    """The round does not include the workload."""
     REFERENCE_DIFFERS = "reference_differs"
-    """The workload does not compute the reference of the round."""
+    """The workload's model or algorithm differs from the round's reference."""
     DATA = "data"
-    """A difference of the data set, or of the initial weights, from the published files."""
+    """The data set or the initial weights differ from the published files."""
     DATA_NOT_VERIFIED = "data_not_verified"
-    """The fingerprint of a data set is not known to be that of the published data set."""
+    """The fingerprint of the data set does not match a published data set."""
     DATA_CHANGED = "data_changed"
     """Files of the data set changed during the run."""
     ENVIRONMENT_VARIABLE = "environment_variable"
-    """An environment variable that can change the arithmetic."""
+    """An environment variable can change the arithmetic."""
     PRELOADED_CODE = "preloaded_code"
-    """An environment variable or a Python module that loads foreign code into the workers."""
+    """An environment variable or a Python module loads code from outside the suite into the
+    workers.
+    """
     CHANGED_CODE = "changed_code"
-    """Files of this checkout differ from the commit that the log names."""
+    """Files of the checkout differ from the commit that the log names."""
     OTHER_CHECKOUT = "other_checkout"
-    """A worker imported code that differs from the checkout of the controller."""
+    """A worker imported code that differs from the controller's checkout."""
     RESUMED = "resumed"
     """The run was resumed from a checkpoint."""
     UNKNOWN = "unknown"
-    """A sentence of an earlier version that fits none of the codes."""
+    """A sentence in a log of an earlier version does not match any code."""
 
 
 @dataclass(frozen=True)
@@ -74,31 +76,35 @@ class Deviation:
     value: Json = field(default=None, hash=False)
     """Value of the setting.
 
-    For a model: the parts that differ from the reference. None: the value is missing in the log of
-    an earlier version.
+    For a model, the value contains only the parameters that differ from the reference. None means
+    that the log of an earlier version does not contain the value.
     """
     allowed: str = ""
-    """What the rules allow, as a phrase that follows `not`. Empty: no rule allows any value."""
+    """Allowed values as a phrase that follows `not` in the sentence. The string is empty if no rule
+    allows any value.
+    """
     allowed_values: Json = field(default=None, hash=False)
-    """Values that the rule lists, or the targets of the round by metric.
+    """List of values in the rule, or the round's targets by metric.
 
-    None if the rule lists no values.
+    None if the rule does not list values.
     """
     parts: tuple[str, ...] = ()
-    """Names of the parts in which a model differs from the reference."""
+    """Names of the model parameters that differ from the reference."""
     detail: str = ""
-    """Depends on the kind: effect of an environment variable, workload that the round lacks, or the
-    whole sentence.
+    """Effect of an environment variable, name of the workload that the round lacks, or the complete
+    sentence, depending on the code.
     """
     sentence: str = ""
-    """Sentence in the log of an earlier version, if `text` would differ from it."""
+    """Original sentence in the log of an earlier version. The string is empty if `text` builds the
+    same sentence.
+    """
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def text(self) -> str:
-        """The reason as text for users, such as `max_samples 3, not 1 or 50`."""
+        """Return the reason as a phrase for users, such as `max_samples 3, not 1 or 50`."""
         if self.sentence:
             return self.sentence
         match self.code:
@@ -123,7 +129,7 @@ class Deviation:
         return f"{name} {shown(self.value)}, not {self.allowed}"
 
     def to_json(self) -> dict[str, Json]:
-        """Return the object of `deviation_facts`. Fields without a value are left out."""
+        """Return the reason as a JSON object for `deviation_facts`, without empty fields."""
         texts = {name: getattr(self, name) for name in ("setting", "allowed", "detail", "sentence")}
         values = {
             "value": self.value,
@@ -138,9 +144,9 @@ class Deviation:
 
 
 def deviation_from_json(value: Json) -> Deviation | None:
-    """Return the deviation from an object that `deviation_facts` built, or None if it is invalid.
+    """Decode a JSON object of `deviation_facts`, or return None if it is invalid.
 
-    A code of a later version becomes `UNKNOWN`.
+    A code that only later versions define becomes `UNKNOWN`.
     """
     if not isinstance(value, Mapping) or not isinstance(value.get("code"), str):
         return None
@@ -166,7 +172,7 @@ def deviation_from_json(value: Json) -> Deviation | None:
 
 
 def data_deviation(note: str) -> Deviation:
-    """Return the deviation for a note of the data set (`DatasetInfo.notes`)."""
+    """Return the deviation for an entry of `DatasetInfo.notes`."""
     is_unverified = note == fingerprints.NOT_VERIFIED
     return Deviation(
         DeviationCode.DATA_NOT_VERIFIED if is_unverified else DeviationCode.DATA, detail=note
@@ -179,7 +185,7 @@ RESUMED = Deviation(
 
 
 def shown(value: Json) -> str:
-    """Return a value as text for sentences and tables."""
+    """Format a value for sentences and tables."""
     if value == "":
         return "none"
     if isinstance(value, bool):
@@ -193,8 +199,7 @@ def shown(value: Json) -> str:
     return str(value)
 
 
-# --- sentences of versions without facts
-# --------------------------------------------------------------------------------
+# Sentences in logs of versions without `deviation_facts`
 
 
 _NAME = "|".join(
@@ -225,7 +230,7 @@ _WITHOUT_RULE = re.compile(
     r"(?P<name>data set|profile|stop|mode|target|decode) (?P<value>\S+)"
     r"|(?P<rate>learning rate) (?P<number>\S+), no multiple of .*"
 )
-"""Sentences of the first versions, which did not state the allowed values."""
+"""Pattern for sentences of the first versions, which did not list the allowed values."""
 _DATA = re.compile(
     r"counts differ from the published |content not known to be the published |prepared before .*"
     r" content was compared"
@@ -250,10 +255,10 @@ _SETTINGS_BY_NAME = {
 
 @functools.lru_cache(maxsize=4096)
 def deviation_of_text(text: str) -> Deviation:
-    """Return the deviation for a sentence in the log of a version without `deviation_facts`.
+    """Return the deviation for a sentence in a log without `deviation_facts`.
 
-    The `text` of the result is the sentence. Values are strings, since the sentence does not show
-    their types, except for targets, which are numbers by metric.
+    The `text` of the result equals the sentence. All values are strings because the sentence does
+    not show their types. The only exception are targets, which are numbers by metric.
     """
     deviation = _translate(text)
     return (
@@ -288,7 +293,7 @@ def _translate(text: str) -> Deviation:
 def _translate_setting(text: str) -> Deviation:
     """Return the deviation for a sentence about a setting.
 
-    Accepts every form of the sentence that an earlier version wrote.
+    The function accepts every sentence format that an earlier version used.
     """
     if match := _PARTS.fullmatch(text):
         parts = tuple(match["parts"].split(", "))
@@ -326,9 +331,9 @@ def _setting_called(name: str) -> str:
 
 
 def _numbers_by_metric(text: str) -> dict[str, float] | None:
-    """Return `{"hr_at_10": 0.5}` for `hr_at_10 0.5`.
+    """Convert a list of metrics such as `hr_at_10 0.5` to `{"hr_at_10": 0.5}`.
 
-    None if the text is not a list of metrics with numbers.
+    Returns None if the string is not a list of metrics with numbers.
     """
     pairs = [item.rpartition(" ") for item in text.split(", ")]
     try:

@@ -1,4 +1,4 @@
-"""Decides by the rules of a round whether settings belong to the open division, and why."""
+"""Determine why settings belong to the open division under the rules of a round."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from workloads.api import (
 )
 
 _SPLIT = ("hyperparameters", "hyperparameter_sources", "options", "round")
-"""Settings whose parts are compared individually, or not at all."""
+"""Settings that are not compared as a whole. Their entries are compared individually or not at
+all.
+"""
 
 
 def find_deviations(
     workload: type[Workload], settings: Settings, **rule_inputs: Json
 ) -> list[Deviation]:
-    """Return the reasons why these settings are in the open division, by the rules of their round.
+    """Return the reasons why these settings are in the open division of their round.
 
     Args:
         workload: Workload of the run.
         settings: Settings of the run.
-        rule_inputs: Further values that rules check: `seed_source`, `cache_clear`, and the result
-            of `schedule_inputs`. If any are given, only these are checked.
+        rule_inputs: Additional values that the rules check: `seed_source`, `cache_clear`, and the
+            values from `schedule_inputs`. If any are given, only these values are checked.
 
     Raises:
-        ValueError: A file of a round or a hyperparameter set has an error.
+        ValueError: The file of a round or of a hyperparameter set has an error.
     """
     closed = rounds.find_round(settings.rules, workload)
     if closed is None or not closed.rows:
@@ -59,7 +61,7 @@ def find_deviations(
 def effective_settings(workload: type[Workload], settings: Settings) -> dict[str, Json]:
     """Return all values that determine the computation of a run, by name.
 
-    Settings come first, then hyperparameters and options.
+    The result contains the settings first, then the hyperparameters and options.
     """
     of_run = {
         item.name: getattr(settings, item.name)
@@ -80,10 +82,10 @@ def effective_settings(workload: type[Workload], settings: Settings) -> dict[str
 
 
 def schedule_inputs(workload: Workload) -> dict[str, Json]:
-    """Return values that rules check and that depend on both the settings and the size of the data.
+    """Return the values for the rules that depend on settings and data set size.
 
-    The last three values count in the batch unit of the workload. They are None if the schedule has
-    no such end.
+    `warmup_samples`, `first_decay_samples`, and `run_samples` use the unit of the workload's batch
+    size. The last two values are None if the schedule has no decay or no last epoch.
     """
     batch, decay, most = (
         workload.settings.global_batch_size,

@@ -1,7 +1,7 @@
 """Former names of settings in files of earlier versions, with their current names.
 
-Logs, `run.json` and the reasons for the open division contain names of settings. Every reader of
-these files translates former names with this module, so the rest of the code uses current names
+Logs, `run.json`, and the reasons for the open division contain names of settings. Every reader of
+these files uses this module to translate former names, so the rest of the code uses current names
 only.
 """
 
@@ -20,7 +20,7 @@ SETTINGS: Mapping[str, str] = {
     "momentum_rate": "lr_in_momentum",
     "warm_up_samples": "warmup_samples",
 }
-"""Maps the former name of a setting, hyperparameter or derived value to the current name."""
+"""Maps the former name of a setting, hyperparameter, or derived value to the current name."""
 VALUES: Mapping[tuple[str, Json], Json] = {
     ("batch_rule", "set"): "default",
     ("lr_in_momentum", "inside"): True,
@@ -28,7 +28,7 @@ VALUES: Mapping[tuple[str, Json], Json] = {
     ("plateau", "last_warm_up_rate"): "last_warmup_rate",
     ("timing_each", "stretch"): "interval",
 }
-"""Maps the current name of a setting and a former value to the current value."""
+"""Maps the current name of a setting and a value of an earlier version to the current value."""
 _GROUPS = ("hyperparameters", "hyperparameter_sources", "options")
 RUN_FILE: Mapping[str, str] = {
     "facts": "dataset_info",
@@ -39,14 +39,14 @@ RUN_FILE: Mapping[str, str] = {
 
 
 def current_name(name: str) -> str:
-    """Return the current name of a setting."""
+    """Return the current name of a setting, given its current or former name."""
     return SETTINGS.get(name, name)
 
 
 def current_settings(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Return settings with current names and values.
+    """Return a copy of the settings with current names and values.
 
-    Hyperparameters and options inside the settings are translated too.
+    Hyperparameters and options inside the settings are also translated.
     """
     renamed = {}
     for former, value in values.items():
@@ -59,7 +59,7 @@ def current_settings(values: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def current_run_file(content: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the content of a `run.json` with current keys and current names of settings."""
+    """Return the content of a `run.json` with current keys and setting names."""
     renamed = {RUN_FILE.get(name, name): value for name, value in content.items()}
     if isinstance(renamed.get("settings"), Mapping):
         renamed["settings"] = current_settings(renamed["settings"])

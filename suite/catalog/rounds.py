@@ -1,4 +1,4 @@
-"""Reads rounds from YAML files: `rounds/NAME.yaml` in `conf/` or in a folder of the user.
+"""Read rounds from YAML files `rounds/NAME.yaml` in `conf/` or in a user's folder.
 
 The format is described in docs/dev/add_a_round.md. An example:
 
@@ -14,10 +14,11 @@ The format is described in docs/dev/add_a_round.md. An example:
         sets: {reference: closed_v0.7, synthetic: reference_1gpu}
         rows: [images, {targets: {at_targets: {top1: 0.759}}, source: "{round}, Benchmarks"}]
 
-A string among the rows is the name of a list in `rounds/shared/rows.yaml`, whose rows are inserted.
-A row maps settings to their allowed values (`suite.catalog.rules.allowed`). It has a source and an
-optional condition, `when`. A file is read once, when its round is first used. Workers cannot read
-YAML, so they use the figures in run.json (`Round.figures`).
+Each entry of `rows` is a rule or a string. A string names a list of rules in
+`rounds/shared/rows.yaml`, which is inserted at this position. A rule maps settings to their allowed
+values (`suite.catalog.rules.allowed`). Each rule has a source and an optional condition, `when`.
+Each file is read only once, when its round is first used. Workers cannot read YAML, so they use the
+values in run.json (`Round.figures`).
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ RULE_INPUTS = (
     "seed_source", "cache_clear", "repeated_share", "left_out_share",
     "warmup_samples", "first_decay_samples", "run_samples",
 )  # fmt: skip
-"""Names that rows may use in addition to settings and options: inputs of
-`suite.catalog.division.find_deviations`.
+"""Additional names that rules may use, alongside settings and options. They are the
+`rule_inputs` of `suite.catalog.division.find_deviations`.
 """
 
 
 def files() -> dict[str, Path]:
-    """Return the file of each round by name, without reading it.
+    """Map the name of each round to its file. The files are not read.
 
     Raises ValueError if two files have the same name.
     """
@@ -76,7 +77,7 @@ def _files(in_folders: tuple[Path, ...]) -> dict[str, Path]:
 
 
 def is_user_defined(name: str) -> bool:
-    """Return True if the user added the round."""
+    """Return True if the round comes from a user's file."""
     return name in (paths := files()) and not paths[name].is_relative_to(SHIPPED)
 
 
@@ -93,18 +94,19 @@ def workload_names(name: str) -> list[str]:
 
 
 def find_round(name: str, workload: type[Workload] | None = None) -> ClosedRound | None:
-    """Return a round by name, or None if it does not exist.
+    """Return a round by name, or None if the round or its workload is missing.
 
     Args:
         name: Name of the round, such as `v0.7`.
-        workload: Workload whose rows and sets the round contains. Without a workload, and for a
-            workload that no shipped round lists, the round has no rows.
+        workload: Workload whose rules and hyperparameter sets the round contains. The round has no
+            rules if the workload is None or no shipped round lists the workload.
 
     Returns:
-        The round. None if the round does not list the workload, but a shipped round does.
+        The round. None if the round does not exist. Also None if the round does not list the
+        workload, but a shipped round does.
 
     Raises:
-        ValueError: The file has an error. The message names the file and the row.
+        ValueError: The file has an error. The message names the file and the rule.
     """
     path = files().get(name)
     if path is None:
@@ -125,8 +127,8 @@ def get_round(name: str, workload: type[Workload]) -> ClosedRound:
     """Return a round by name for a workload.
 
     Raises:
-        ValueError: The workload does not have the round. There is no fallback, because targets and
-            clocks of rounds differ.
+        ValueError: The round does not include the workload. No other round is substituted, because
+            targets and timing rules differ between rounds.
     """
     closed = find_round(name, workload)
     if closed is not None:
@@ -141,9 +143,9 @@ def get_round(name: str, workload: type[Workload]) -> ClosedRound:
 
 
 def workload_rounds(workload: type[Workload]) -> dict[str, ClosedRound]:
-    """Return every round of a workload by name.
+    """Map the names of all rounds that include a workload to the rounds.
 
-    A workload that no shipped round lists has each round, without rows.
+    If no shipped round lists the workload, the result contains every round, without rules.
     """
     by_name = {name: find_round(name, workload) for name in files()}
     return {name: closed for name, closed in by_name.items() if closed is not None}
@@ -162,19 +164,19 @@ def _content(path: Path) -> Mapping[str, Json]:
 
 @functools.cache
 def _shared() -> Mapping[str, Json]:
-    """Return the lists of rows that rounds share, and `phrases`."""
+    """Return `phrases` and the lists of rules that several rounds use."""
     return content_of(SHIPPED / "rounds" / "shared" / "rows.yaml")
 
 
 @functools.cache
 def _round(path: Path) -> ClosedRound:
-    """Return the round of a file without rows."""
+    """Return the round in a file, without rules."""
     return ClosedRound(path.stem, **{name: _content(path)[name] for name in _FIGURES})
 
 
 @functools.cache
 def _of_workload(path: Path, workload: type[Workload]) -> ClosedRound:
-    """Return the round of a file with the rows and sets of a workload."""
+    """Return the round in a file, with the rules and hyperparameter sets of a workload."""
     content, where = _content(path), f"{path}: {workload.name}"
     entry = content["workloads"][workload.name]
     _check_keys(where, entry, _OF_WORKLOAD, required=("rows", "sets"))
@@ -203,7 +205,7 @@ def _of_workload(path: Path, workload: type[Workload]) -> ClosedRound:
 
 
 def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ...]) -> None:
-    """Raise ValueError for an unknown key, a missing key, or a value of a wrong type."""
+    """Raise ValueError for an unknown key, a missing key, or a value with a wrong type."""
     if not isinstance(content, dict):
         raise ValueError(f"{where}: expected lines of the form KEY: VALUE, got {str(content)[:80]}")
     for name, value in content.items():
@@ -222,9 +224,9 @@ def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ..
 def _all_rows(
     where: str, rows: list[Json], shared: Mapping[str, Json]
 ) -> Iterator[tuple[str, Json]]:
-    """Yield the location (for messages) and the content of each row.
+    """Yield the location (for error messages) and the content of each rule.
 
-    Names of shared lists are replaced by their rows.
+    Names of shared lists are replaced by the rules in the list.
     """
     for number, row in enumerate(rows, 1):
         here = f"{where}: row {number}"
@@ -240,7 +242,7 @@ def _all_rows(
 def _rules(
     where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]
 ) -> Iterator[Rule]:
-    """Yield the rules of a row, one for each key.
+    """Yield the rules in an entry of `rows`. Each key of the entry defines a rule.
 
     A key is a setting, or several settings separated by spaces.
     """

@@ -1,8 +1,9 @@
-"""The closed rules of a round as a table, and the check of settings against it.
+"""Table of a round's closed-division rules, and the check of settings against it.
 
-A row contains settings, their allowed values, and the source in the rules. Several rows for a
-setting are alternatives. A run is in the open division if no row allows the value of a setting, or
-a setting has no row. Rows are data in `conf/rounds/`. docs/reference/closed_rules.md lists them.
+A rule contains settings, their allowed values, and the section of the MLPerf rules that is the
+source. Several rules for the same setting are alternatives. A run is in the open division if a
+setting has no rule, or if no rule allows the setting's value. Rules are stored as YAML in
+`conf/rounds/`. docs/reference/closed_rules.md lists them.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from suite.catalog.yaml_files import as_number
 from workloads.api import Json, Round, allowed_text
 
 TOLERANCE = 1e-6
-"""Tolerance for integers.
+"""Maximum distance from an integer at which a number still counts as an integer.
 
-The tolerance of the MLPerf checker is ten times as large (mlp_compliance.is_integer).
+The MLPerf checker allows a distance ten times as large (mlp_compliance.is_integer).
 """
 
 Values = Mapping[str, Json]
@@ -26,22 +27,26 @@ Values = Mapping[str, Json]
 
 
 Test = Callable[[Json, Values], bool]
-"""Check of the value of a setting. The second argument holds the values of the whole run."""
+"""Function that checks the value of a setting. The second argument contains all values of the
+run.
+"""
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """Allowed values of a setting, from a row."""
+    """Allowed values of a setting in a rule."""
 
     text: str
     """Description of the allowed values that can follow `not`, such as `1 or 50`."""
     allows: Test
     listed: Json = None
-    """Values of `one_of` and targets of `at_targets`, from which the data set and the targets of a
-    round are read.
+    """Values of `one_of`, or targets of `at_targets`. The data set and the targets of a round
+    are read from this attribute.
     """
     find_differing_parts: Callable[[Mapping[str, Json]], list[str]] | None = None
-    """Returns the names of the parts of a model that differ from the reference or are missing."""
+    """Function that returns the names of the model parameters that are missing or differ from the
+    reference.
+    """
 
     def __str__(self) -> str:
         return self.text
@@ -49,7 +54,7 @@ class Allowed:
     def holds(self, value: Json, values: Values) -> bool:
         """Return whether the value is allowed.
 
-        A value of a wrong type, such as a string for a multiple, is not allowed.
+        A value of a wrong type is not allowed, for example a string if the rule is `multiple`.
         """
         try:
             return self.allows(value, values)
@@ -61,7 +66,10 @@ ANY = Allowed("any", lambda value, values: True)
 
 
 def one_of(*chosen: Json) -> Allowed:
-    """Allow any of these values. 0 equals 0.0, and a list equals a tuple."""
+    """Allow any of the given values.
+
+    The comparison treats 0 and 0.0 as equal, and a list and a tuple as equal.
+    """
     plain = [_plain(item) for item in chosen]
     return Allowed(
         " or ".join(map(shown, chosen)), lambda value, values: _plain(value) in plain, chosen
@@ -69,9 +77,9 @@ def one_of(*chosen: Json) -> Allowed:
 
 
 def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
-    """Allow a model whose parts equal the reference.
+    """Allow a model whose parameters equal those of the reference.
 
-    The parts in `free` may have any value.
+    The parameters in `free` may have any value.
     """
 
     def differing_parts(value: Mapping[str, Json]) -> list[str]:
@@ -85,9 +93,9 @@ def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
 
 
 def at_targets(least: Mapping[str, float]) -> Allowed:
-    """Allow targets that are at least the targets of the round.
+    """Allow targets that are at least as high as the round's targets.
 
-    Additional metrics are allowed: they only prolong a run.
+    Targets for additional metrics are also allowed, because they can only prolong a run.
     """
     text = " and ".join(f"{metric} {target:g}" for metric, target in least.items()) + " or above"
     return Allowed(
@@ -100,7 +108,7 @@ def at_targets(least: Mapping[str, float]) -> Allowed:
 
 
 def whole(least: int, most: int | None = None) -> Allowed:
-    """Allow an integer from `least` to `most`, both included."""
+    """Allow an integer from `least` to `most`, inclusive."""
     text = f"{least} or more, whole" if most is None else f"{least} to {most}, whole"
     return Allowed(
         text,
@@ -111,7 +119,10 @@ def whole(least: int, most: int | None = None) -> Allowed:
 
 
 def at_least(least: float | str) -> Allowed:
-    """Allow a number that is at least `least`, which is a number or the name of a setting."""
+    """Allow a number that is at least `least`.
+
+    `least` is a number or the name of a setting.
+    """
     return Allowed(
         f"{shown(least)} or more", lambda value, values: bool(value >= _bound(least, values))
     )
@@ -128,9 +139,9 @@ def above(least: float) -> Allowed:
 
 
 def below(*bounds: float | str) -> Allowed:
-    """Allow a number below all bounds, which are numbers or names of values.
+    """Allow a number below all bounds. Each bound is a number or the name of a value.
 
-    A value of None is not a bound.
+    A named value of None is ignored.
     """
 
     def allows(value: Json, values: Values) -> bool:
@@ -144,7 +155,7 @@ def below(*bounds: float | str) -> Allowed:
 
 
 def multiple(of: float) -> Allowed:
-    """Allow `of` times 1, 2, 3, and so on."""
+    """Allow a positive integer multiple of `of`."""
     return Allowed(
         f"{shown(of)} · k",
         lambda value, values: float(value) / of > 0.5 and _is_whole(float(value) / of),
@@ -159,7 +170,10 @@ def power_of_two(of: float) -> Allowed:
 
 
 def per_batch(rate: float, batch: int) -> Allowed:
-    """Allow `rate` per `batch` samples of the global batch, with the rounding of the reference."""
+    """Allow `rate` per `batch` samples of the global batch.
+
+    The value may deviate by the rounding error of the reference.
+    """
     text = f"{shown(rate)} · global batch / {batch}"
     return Allowed(
         text, lambda value, values: _is_close(value, rate * values["global_batch_size"] / batch)
@@ -167,7 +181,7 @@ def per_batch(rate: float, batch: int) -> Allowed:
 
 
 def per_device(of: float) -> Allowed:
-    """Allow `of` per sample of a device's batch, up to rounding."""
+    """Allow `of` times the batch size per device, up to rounding."""
     text = f"{shown(of)} · global batch / devices"
     return Allowed(
         text,
@@ -180,14 +194,14 @@ def per_device(of: float) -> Allowed:
 LESS_HALVINGS = Allowed(
     "1 - 2^-k, k ≥ 0", lambda value, values: 0 <= value < 1 and _is_whole(math.log2(1 - value))
 )
-"""Allows 1 - 2^-k for an integer k of at least 0: 0, 1/2, 3/4, …"""
+"""Allows 1 - 2^-k for any integer k ≥ 0: 0, 1/2, 3/4, …"""
 
 
 def stretched(boundaries: tuple[float, ...], least: int | None = None) -> Allowed:
-    """Allow a schedule that is stretched in time.
+    """Allow a schedule whose boundaries are all multiplied by the same factor.
 
-    Each boundary may be multiplied by 1 + k/10, with the same integer k for all boundaries. k is at
-    least `least`. None: k may be negative if all boundaries remain positive.
+    The factor is 1 + k/10 for an integer k. k must be at least `least`. If `least` is None, any k
+    with positive boundaries is allowed.
     """
 
     def allows(value: Json, values: Values) -> bool:
@@ -234,18 +248,18 @@ _KINDS: Mapping[str, tuple[Callable[..., Allowed], str]] = {
     "stretched": (stretched, "numbers"),
     "reference_model": (reference, "list"),
 }
-"""Maps a kind of allowed values in a row to its function and the kind of its argument
-(`_ARGUMENTS`).
+"""Maps the name of each kind of allowed values to its function and the argument's type (a key of
+`_ARGUMENTS`).
 """
 _WITHOUT_ARGUMENT = {"any": ANY, "less_halvings": LESS_HALVINGS}
 
 
 def allowed(entry: Json, model: Mapping[str, Json]) -> Allowed:
-    """Return the allowed values that an entry of a row describes.
+    """Return the allowed values that an entry of a rule describes.
 
     Args:
-        entry: A value, `any`, `less_halvings`, `reference_model`, or `{KIND: …}` with further keys:
-            `{whole: 1, most: 4}`.
+        entry: A value, `any`, `less_halvings`, `reference_model`, or `{KIND: …}`. A `{KIND: …}`
+            entry may have further keys, such as `{whole: 1, most: 4}`.
         model: Parameters of the reference model.
 
     Raises:
@@ -273,61 +287,66 @@ def allowed(entry: Json, model: Mapping[str, Json]) -> Allowed:
             if kind == "reference_model"
             else function(first, **further)
         )
-    except TypeError as error:  # a further key is unknown or missing
+    except TypeError as error:  # a key after the first is unknown or missing
         raise ValueError(f"{kind}: {error}") from None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A row: settings, their allowed values, and the source in the rules."""
+    """A closed-division rule: settings, their allowed values, and the source of the rule."""
 
     names: tuple[str, ...]
     allowed: Allowed
     source: str
-    """Section and row of the round's rules, or the checker's file."""
+    """Section and table row in the round's rules, or file of the MLPerf checker."""
     when: Mapping[str, Allowed] = field(default_factory=dict)
-    """Condition of the row: settings with the values that they must have."""
+    """Condition of the rule: maps settings to the values that they must have for the rule to
+    apply.
+    """
 
     def applies(self, values: Values) -> bool:
-        """Return True if every condition of the row holds."""
+        """Return True if the rule's conditions are all satisfied."""
         return all(allowed.holds(values.get(name), values) for name, allowed in self.when.items())
 
 
 @dataclass(frozen=True)
 class ClosedRound(Round):
-    """A round for one workload, with the closed rules.
+    """The closed-division rules of a round for one workload.
 
-    The controller and the readers of logs check these rules.
+    The controller and the log readers check settings against these rules.
     """
 
     rows: tuple[Rule, ...] = ()
-    """The closed rules. Empty: the round does not have the workload, and every run is open."""
+    """The closed-division rules. An empty tuple means that the round does not include the
+    workload, so every run is in the open division.
+    """
     listed_optimizers: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Maps an optimizer to the frameworks for which the round lists an implementation.
+    """Maps an optimizer to the frameworks for which the round's rules list an implementation.
 
-    Packages must show that unlisted implementations are equivalent. Empty: the round has no such
-    list.
+    Submissions with an implementation that is not listed must show that it is equivalent. An empty
+    mapping means that the round's rules list no implementations.
     """
     unsupported_reason: str = ""
-    """Part of the round's reference that the workload does not compute.
+    """Element of the round's reference that the workload does not implement.
 
-    If set, every run under the round is open.
+    If the string is not empty, every run under the round is in the open division.
     """
 
     def listed_values(self, name: str, otherwise: Json = None) -> Json:
-        """Return the values that the first row of a setting lists.
+        """Return the values that the first rule for a setting lists.
 
-        Returns `otherwise` if no row names the setting.
+        The method returns `otherwise` if the setting has no rule.
         """
         return next((row.allowed.listed for row in self.rows if name in row.names), otherwise)
 
 
 def deviations(rows: Sequence[Rule], values: Values, names: Iterable[str]) -> list[Deviation]:
-    """Return a deviation for each setting of `names` that no row allows.
+    """Return a deviation for each setting in `names` whose value no rule allows.
 
     Args:
-        rows: The closed rules of a round.
-        values: All values by name. Conditions and bounds of rows may use any of them.
+        rows: The closed-division rules of a round.
+        values: All values of the run by name. Conditions and bounds of rules may refer to any of
+            them.
         names: Names of the settings to check.
     """
     result = []
@@ -339,7 +358,7 @@ def deviations(rows: Sequence[Rule], values: Values, names: Iterable[str]) -> li
 
 
 def _deviation(setting: str, value: Json, allowed: Sequence[Allowed]) -> Deviation:
-    """Return the deviation of a setting whose value none of these rows allows."""
+    """Return the deviation of a setting whose value is not in `allowed`."""
     text = " or ".join(dict.fromkeys(str(item) for item in allowed))
     if allowed and allowed[0].find_differing_parts is not None:
         parts = tuple(allowed[0].find_differing_parts(value))
@@ -350,14 +369,14 @@ def _deviation(setting: str, value: Json, allowed: Sequence[Allowed]) -> Deviati
 
 
 def _plain(value: Json) -> Json:
-    """Return the value with lists in place of tuples, as JSON returns it."""
+    """Return the value with tuples replaced by lists, as after a JSON round trip."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _bound(bound: float | str, values: Values) -> Json:
-    """Return the bound if it is a number, or else the value of the setting that it names."""
+    """Return a numeric bound unchanged, or the value of the setting that `bound` names."""
     return values[bound] if isinstance(bound, str) else bound
 
 

@@ -1,6 +1,6 @@
-"""Reads hyperparameter sets: `hyperparameters/WORKLOAD/NAME.yaml` in `conf/` or in a user's folder.
+"""Read hyperparameter sets from `hyperparameters/WORKLOAD/NAME.yaml` files.
 
-An example:
+The files are in `conf/` or in a user's folder. An example:
 
     sentence: NVIDIA's closed entry of v0.7 for a DGX-1
     # Source of every value without a source:
@@ -12,8 +12,8 @@ An example:
     # Value of based_on with a different source:
     weight_decay: {source: "published: …"}
 
-Keys are the hyperparameters of the workload's `Options`, `global_batch_size` and `lr_scaling`.
-`based_on_source` replaces the sources of all values that come from the set in `based_on`.
+The keys are `global_batch_size`, `lr_scaling`, and the hyperparameters of the workload's `Options`.
+`based_on_source` replaces the sources of all values that are inherited from the `based_on` set.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from workloads.api import (
 _ROOT = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _ROOT / "suite" / "shipped" / "conf"
 SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _ROOT / "conf"
-"""Folder of the shipped configuration. In a wheel it is a copy made by setup.py."""
+"""Folder of the shipped configuration. In a wheel, the folder is a copy that setup.py makes."""
 _user_folders: list[Path] = []
 _TEXT_KEYS = ("sentence", "source", "based_on", "based_on_source")
 
 
 def search(folders: Iterable[Path]) -> None:
-    """Set the folders of the user that are searched for sets and rounds.
+    """Set the user's folders that are searched for hyperparameter sets and rounds.
 
-    Runs with files from them are in the open division.
+    A run that uses a set or round from these folders is in the open division.
     """
     _user_folders[:] = dict.fromkeys(
         folder.resolve() for folder in folders if folder.resolve() != SHIPPED
@@ -55,15 +55,17 @@ def search(folders: Iterable[Path]) -> None:
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the folders that are searched for sets and rounds.
+    """Return the folders that are searched for hyperparameter sets and rounds.
 
-    The shipped folder comes first, then the folders of the user.
+    The shipped folder comes first, followed by the user's folders.
     """
     return (SHIPPED, *_user_folders)
 
 
 def named_sets(workload: type[Workload]) -> SetFiles:
-    """Return the sets of a workload by name. A file is read when its set is accessed.
+    """Return the hyperparameter sets of a workload by name.
+
+    A file is read only when its set is accessed.
 
     Raises:
         ValueError: Two sets have the same name.
@@ -72,18 +74,18 @@ def named_sets(workload: type[Workload]) -> SetFiles:
 
 
 class HyperparameterSet(dict[str, Hyperparameter]):
-    """A hyperparameter set: maps the name of each hyperparameter to its value and source."""
+    """Hyperparameter set, which maps each hyperparameter's name to its value and source."""
 
     def __init__(self, by_name: Mapping[str, Hyperparameter], sentence: str = "") -> None:
         super().__init__(by_name)
         self.sentence = sentence
-        """Description for users."""
+        """Description of the hyperparameter set for users."""
 
     @property
     def plain(self) -> dict[str, Json]:
-        """Hyperparameters by name, without `global_batch_size` and `lr_scaling`.
+        """Return the hyperparameters by name, without `global_batch_size` and `lr_scaling`.
 
-        These two are settings of the run.
+        `global_batch_size` and `lr_scaling` are excluded because they are settings of the run.
         """
         return {
             name: item.value
@@ -94,7 +96,7 @@ class HyperparameterSet(dict[str, Hyperparameter]):
 
 @dataclass(frozen=True)
 class _EverySet:
-    """Hyperparameters in the sets of every workload."""
+    """Hyperparameters that the sets of every workload contain."""
 
     global_batch_size: int = hyperparameter("global batch size", minimum=1)
     lr_scaling: str = hyperparameter(
@@ -103,16 +105,19 @@ class _EverySet:
 
 
 class SetFiles(Mapping[str, HyperparameterSet]):
-    """Sets of a workload by name. A file is read when its set is accessed.
+    """Hyperparameter sets of a workload by name. A file is read when its set is accessed.
 
-    Access raises ValueError if the file is invalid. The message is a line with the file and the
-    key.
+    Access to a set raises ValueError if its file is invalid. The message is a single line with the
+    file and the key.
     """
 
     def __init__(
         self, workload: str, options: type, code_sets: Mapping[str, Mapping[str, Hyperparameter]]
     ) -> None:
-        """`code_sets`: sets that are not files."""
+        """Find the files of a workload's hyperparameter sets.
+
+        `code_sets` are additional sets that are defined in code.
+        """
         self._code_sets, self._files, self._reading = (
             code_sets,
             dict[str, tuple[Path, bool]](),
@@ -156,7 +161,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
             self._reading.pop()
 
     def is_user_defined(self, name: str) -> bool:
-        """Return True if the user added the set."""
+        """Return True if the hyperparameter set comes from a user's file."""
         return self._files.get(name, (SHIPPED, False))[1]
 
     def _read(self, path: Path, is_user_defined: bool) -> HyperparameterSet:
@@ -187,7 +192,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         )
 
     def _base(self, path: Path, name: str | None, source: str | None) -> dict[str, Hyperparameter]:
-        """Return the values of the set that a set is based on."""
+        """Return the values of the hyperparameter set that `based_on` names."""
         if name is None:
             return {}
         if name not in self:
@@ -204,7 +209,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         source: str | None,
         based_on: Hyperparameter | None,
     ) -> Hyperparameter:
-        """Return value and source of a key, whose entry is a value or `{value: …, source: …}`."""
+        """Return the value and source of a key, from a value or `{value: …, source: …}`."""
         parts = entry if isinstance(entry, dict) else {"value": entry}
         unknown = [part for part in parts if part not in ("value", "source")]
         if unknown or not parts:
@@ -224,7 +229,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
 
 
 def content_of(path: Path) -> dict[str, Json]:
-    """Return the keys and values of a file. Raises ValueError if the file is invalid."""
+    """Return the keys and values of a YAML file. Raise ValueError if the file is invalid."""
     try:
         content = read_yaml(path)
     except OSError as error:
@@ -235,9 +240,9 @@ def content_of(path: Path) -> dict[str, Json]:
 
 
 def _checked(path: Path, name: str, item: Field[Any], value: Json) -> Json:
-    """Return the value of a hyperparameter.
+    """Check the value of a hyperparameter and return it.
 
-    `1e-8`, which is a string in YAML 1.1, becomes a number.
+    A string such as `1e-8` is converted to a number, because YAML 1.1 reads `1e-8` as a string.
 
     Raises:
         ValueError: The value has a wrong type or is out of range.

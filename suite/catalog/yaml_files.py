@@ -1,9 +1,9 @@
-"""Reads YAML files of the user: settings, hyperparameter sets, studies, descriptions of systems.
+"""Read YAML files of users: settings, hyperparameter sets, studies, and systems.
 
-A file is limited in size and read by PyYAML's safe loader, which builds plain values only. In
-addition, the loader refuses a key that occurs twice, and aliases that expand to a huge content.
-Error messages name the file and the line. PyYAML is imported when the first file is read, because
-workers do not use it.
+PyYAML's safe loader reads the files and builds only plain values. The size of a file is limited.
+The loader also rejects duplicate keys, and aliases that expand to very large content. Error
+messages contain the file name and the line number. PyYAML is only imported when the first file is
+read, because workers do not need it.
 """
 
 from __future__ import annotations
@@ -20,25 +20,30 @@ if TYPE_CHECKING:
     import yaml
 
 MAX_BYTES = 1 << 18
-"""Size limit of a file in bytes. PyYAML's loader in Python reads this in a few seconds."""
+"""Maximum size of a file in bytes. PyYAML's pure-Python loader reads a file of this size in a few
+seconds.
+"""
 MAX_ALIASED = 10_000
-"""Largest number of values that the aliases of a file may add to the values that are written out.
+"""Maximum number of values that the aliases in a file may add.
 
-Each alias (`*NAME`) costs a few bytes, but repeats a whole list or mapping. Aliases of lists of
-aliases multiply, so that 1 kB would expand to billions of values as soon as the content is copied,
-for example by OmegaConf.
+Each alias (`*NAME`) repeats a whole list or mapping but costs only a few bytes. The size of nested
+aliases multiplies, so 1 kB of YAML can expand to billions of values when the content is copied, for
+example by OmegaConf.
 """
 _MAX_SHOWN = 40
-"""Characters of a value that a message repeats."""
+"""Maximum number of characters of a value that an error message repeats."""
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that `"\\e"` and similar escapes put into a string, and that control a terminal."""
+r"""Control characters that YAML escapes such as `"\e"` can put into a string. Printing them would
+control the terminal.
+"""
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the content of a file, or None if it is empty.
+    """Return the content of a YAML file, or None if the file is empty.
 
     Raises:
-        ValueError: The file is not UTF-8 or not YAML, as `FILE: line N: PROBLEM`.
+        ValueError: The file is not UTF-8 or not YAML. The message has the form `FILE: line N:
+            PROBLEM`.
         OSError: The file cannot be read, or is larger than `MAX_BYTES`.
     """
     return parse_yaml(read_text(path), path)
@@ -47,16 +52,19 @@ def read_yaml(path: Path) -> Any:
 def read_text(path: Path) -> str:
     """Return the text of a file.
 
-    Raises ValueError if it is not UTF-8, OSError if it is unreadable or too large.
+    Raises ValueError if the file is not UTF-8. Raises OSError if the file is unreadable or too
+    large.
     """
     return files.read_text(path, limit_bytes=MAX_BYTES)
 
 
 def parse_yaml(text: str, path: Path, allow_duplicate_keys: bool = False) -> Any:
-    """Return the content of a text, or None if it is empty. Messages name the file `path`.
+    """Return the content of a YAML text, or None if it is empty.
+
+    Error messages name the file `path`.
 
     Raises:
-        ValueError: The text is not YAML, as `FILE: line N: PROBLEM`.
+        ValueError: The text is not YAML. The message has the form `FILE: line N: PROBLEM`.
     """
     import yaml
 
@@ -75,9 +83,9 @@ def parse_yaml(text: str, path: Path, allow_duplicate_keys: bool = False) -> Any
 
 
 def as_number(value: Any) -> Any:
-    """Return `1e-8`, which is a string in YAML 1.1, as a float.
+    """Convert a string such as `1e-8` to a float, and return all other values unchanged.
 
-    Return any other value unchanged.
+    YAML 1.1 reads `1e-8` as a string.
     """
     return (
         float(value)
@@ -88,16 +96,17 @@ def as_number(value: Any) -> Any:
 
 @functools.cache
 def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
-    """Return the loader class.
+    """Return the YAML loader class.
 
-    It uses the loader in Python, because the loader in C crashes on 100,000 nested lists.
+    The class is based on PyYAML's pure-Python loader, because the C loader crashes on 100,000
+    nested lists.
     """
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """PyYAML's safe loader, with a line number in every error.
+        """PyYAML's safe loader with a line number in every error message.
 
-        It refuses duplicate keys and control characters.
+        The loader rejects duplicate keys and control characters.
         """
 
         def get_single_node(self) -> yaml.Node | None:
@@ -139,19 +148,20 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
 
 
 def _check_aliases(root: yaml.Node) -> None:
-    """Raise MarkedYAMLError if the aliases below a node add more than `MAX_ALIASED` values.
+    """Raise MarkedYAMLError if aliases below a node add more than `MAX_ALIASED` values.
 
-    An alias that contains itself raises the same error.
+    The same error is raised for an alias that contains itself.
     """
     import yaml
 
     sizes: dict[int, int | None] = {}
-    """Number of values in each list and mapping, aliases expanded, by the id of the node.
+    """Maps the id of each list or mapping node to the number of values in it, with aliases
+    expanded.
 
-    None: the count is in progress.
+    None marks a node whose values are still being counted.
     """
     written = 0
-    """Number of values so far, aliases not expanded."""
+    """Number of values visited so far, without expanding aliases."""
 
     def expanded_size(node: yaml.Node) -> int:
         nonlocal written
@@ -186,9 +196,10 @@ def _check_aliases(root: yaml.Node) -> None:
 
 
 def _error_text(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Return an error of the parser in one line.
+    """Format a YAML parser error as a single line.
 
-    The text contains the line number, the problem, and the line where the unfinished part begins.
+    The line contains the line number, the problem, and the line number at which the unfinished
+    list, mapping, or string begins.
     """
     mark, start = error.problem_mark or error.context_mark, error.context_mark
     if mark is None:

@@ -1,1 +1,1 @@
-"""The subcommands of `suite`: one module each, with configure(parser) and run(args)."""
+"""Subcommands of `suite`. Each module defines configure(parser) and run(args)."""

@@ -1,4 +1,7 @@
-"""`suite advise DIR…`: advises on how many devices to run a job, from measured times to target."""
+"""`suite advise DIR…`: recommend a number of devices for a job.
+
+The recommendation is based on measured times to target.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,10 @@ def _count(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the advice and return 0.
+    """Print the recommendation and return 0.
 
     Raises:
-        ValueError: No result has a time to target, or an argument is wrong.
+        ValueError: No result has a time to target, or an argument is invalid.
     """
     from suite.results.scores import measured
     from suite.results.views.advise_view import advise, parse_deadline

@@ -1,4 +1,4 @@
-"""Arguments that several subcommands have."""
+"""Command-line arguments that several subcommands share."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _MAX_DEVICES = 1_000_000
 
 
 def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) -> None:
-    """Add an argument by its usage: `paths DIR`, `--figures FOLDER`, or `--werror` without a value.
+    """Add an argument by its usage string: `paths DIR`, `--figures FOLDER`, or `--werror`.
+
+    An option without a value name in its usage string, such as `--werror`, is a flag.
 
     Args:
-        parser: Parser or group that gets the argument.
-        usage: Name of the argument, and the name of its value if it has a value.
+        parser: Parser or group to which the argument is added.
+        usage: Name of the argument, followed by the name of its value if it takes a value.
         text: Help text.
-        more: Further arguments of `add_argument`.
+        more: Additional keyword arguments for `add_argument`.
     """
     name, _, metavar = usage.partition(" ")
     if metavar:
@@ -35,12 +37,12 @@ def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) 
 
 
 def add_logs(parser: argparse.ArgumentParser, usage: str = "paths DIR", nargs: str = "+") -> None:
-    """Add the paths of logs."""
+    """Add the argument for the paths of logs."""
     add(parser, usage, "folder with runs (searched below), or a log", nargs=nargs, type=Path)
 
 
 def check_logs(paths: Sequence[Path]) -> None:
-    """Raise ValueError for the first path that is a file and not a log."""
+    """Raise ValueError for the first path that is a file but not a log."""
     from suite.results.logs.collect import why_no_log
 
     for path in paths:
@@ -49,7 +51,10 @@ def check_logs(paths: Sequence[Path]) -> None:
 
 
 def add_measured(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that select results: folders and logs, published results, a workload."""
+    """Add the arguments that select results.
+
+    The arguments are folders and logs, published results, and a workload.
+    """
     add_logs(parser, nargs="*")
     text = (
         "a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be"
@@ -69,14 +74,14 @@ def add_price(parser: argparse.ArgumentParser) -> None:
 
 
 def prices(args: argparse.Namespace) -> Prices | None:
-    """Return the given prices, or None. Raises ValueError for an argument that is not a price."""
+    """Return the prices from the command line, or None. Raise ValueError if invalid."""
     from suite.results.price import parse_prices
 
     return None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add `--format` and `--output`, which `write` uses."""
+    """Add `--format` and `--output`, which `write` reads."""
     from suite.results.render.document import FORMATS
 
     text = (
@@ -93,17 +98,17 @@ _FORMATS_OF_SUFFIXES: Mapping[str, str] = {
     ".parquet": "parquet",
 }  # fmt: skip
 _PLAIN_SUFFIXES = ("", ".txt", ".log")
-"""Suffixes that fit every format that is text."""
+"""File suffixes that are allowed for every text format."""
 
 
 def resolve_output(args: argparse.Namespace) -> None:
     """Set `args.format` from `--format` and the suffix of `--output`.
 
-    Call this before anything is read. An HTML file as `--output` becomes `args.html` if the command
-    writes HTML pages.
+    Commands call this function before they read any logs. If the command can write HTML pages, an
+    HTML file in `--output` is moved to `args.html`.
 
     Raises:
-        ValueError: `write` would refuse the output, or the suffix and the format do not match.
+        ValueError: `write` would reject the output, or the suffix and the format do not match.
     """
     if args.output is not None:
         if args.output.exists():
@@ -122,7 +127,7 @@ def resolve_output(args: argparse.Namespace) -> None:
 def _move_output_to_html(args: argparse.Namespace) -> None:
     """Treat `--output FILE.html` as `--html FILE.html`.
 
-    Raises ValueError if the command cannot do that.
+    Raises ValueError if the command cannot write HTML pages.
     """
     if not hasattr(args, "html"):
         allowed = ", ".join(_FORMATS_OF_SUFFIXES)
@@ -142,9 +147,9 @@ def _move_output_to_html(args: argparse.Namespace) -> None:
 
 
 def _format_of_file(path: Path, chosen: str | None) -> str:
-    """Return the format to write to `path`; `chosen`: the value of `--format`.
+    """Return the format in which `path` is written. `chosen` is the value of `--format`.
 
-    Raises ValueError for a contradiction.
+    Raises ValueError if the suffix of `path` and `chosen` contradict each other.
     """
     suffix = path.suffix.lower()
     format_of_suffix = _FORMATS_OF_SUFFIXES.get(suffix)
@@ -165,9 +170,9 @@ def _format_of_file(path: Path, chosen: str | None) -> str:
 
 
 def write(view: View, args: argparse.Namespace) -> None:
-    """Print the view, or write it to a new file, according to the options of `add_format`.
+    """Print the view, or write it to a new file, according to `--format` and `--output`.
 
-    Raises ValueError for an output that cannot be written.
+    Raises ValueError if the output cannot be written.
     """
     from suite.results.render.document import document
 
@@ -191,7 +196,7 @@ def write(view: View, args: argparse.Namespace) -> None:
 
 
 def print_notes(notes: Sequence[str], args: argparse.Namespace) -> None:
-    """Print notes about the options of a command to standard error."""
+    """Print notes about a command's options to standard error."""
     from suite.results.text import clean
 
     for note in notes:
@@ -199,9 +204,9 @@ def print_notes(notes: Sequence[str], args: argparse.Namespace) -> None:
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the machines: `--launch`, `--hosts`, and `--hostfile`.
+    """Add the options that select machines: `--launch`, `--hosts`, and `--hostfile`.
 
-    They correspond to `launch.*` of a run.
+    The options correspond to the `launch.*` settings of a run.
     """
     group = parser.add_argument_group("several machines (docs/how-to/multiple_nodes.md)")
     text = (
@@ -215,9 +220,9 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
 
 
 def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> LaunchConfig | None:
-    """Return the machines of a command line; None for this machine.
+    """Return the machines that a command line selects, or None for only this machine.
 
-    Raises ValueError for a contradiction.
+    Raises ValueError if the options contradict each other.
     """
     if not hasattr(args, "hosts"):
         return None
@@ -246,9 +251,9 @@ def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> 
 
 
 def without_machines(argv: Sequence[str], args: argparse.Namespace) -> list[str]:
-    """Return the command line for the machines.
+    """Return the command line to run on each of the selected machines.
 
-    The arguments that name the machines are removed, and all paths are absolute.
+    The options that select machines are removed, and all paths are made absolute.
     """
     parser = argparse.ArgumentParser(add_help=False)
     add_machines(parser)
@@ -258,13 +263,16 @@ def without_machines(argv: Sequence[str], args: argparse.Namespace) -> list[str]
 
 
 def _whole(word: str, paths: set[str]) -> str:
-    """Return a path of this machine as an absolute path."""
+    """Convert a path argument to an absolute path. Return all other arguments unchanged."""
     option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return f"{option}{sign}{os.path.abspath(value)}" if value in paths else word
 
 
 def counts(text: str) -> tuple[int, ...]:
-    """Return numbers of devices in increasing order. Raises ArgumentTypeError for invalid text."""
+    """Parse a list of numbers of devices, and return the numbers in increasing order.
+
+    Raises ArgumentTypeError if the text is invalid.
+    """
     argv = text.split(",")
     if not all(word.isdecimal() and 0 < int(word[:12]) <= _MAX_DEVICES for word in argv):
         raise argparse.ArgumentTypeError(

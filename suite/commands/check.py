@@ -36,11 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a verdict on each log and each part of a submission tree.
+    """Print a verdict for each log and for each item of a submission tree.
 
-    Return 0 if no verdict is FAIL, otherwise 1.
+    The exit code is 1 if any verdict is FAIL, otherwise 0.
 
-    A run that has not ended, and a log without rules, are not judged.
+    Unfinished runs, and logs without a ruleset, are not checked.
 
     Raises:
         ValueError: A path does not exist, or the rules cannot be used.
@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
                 " of its round. Leave out --rules"
             )
     if args.rules is not None:
-        find_rules(args.rules)  # raises for a wrong name, before anything is printed
+        # raises ValueError for an unknown ruleset before any output is printed
+        find_rules(args.rules)
     passed, unjudged = [], 0
     for path in args.files:
         for verdict in _verdicts(path, args.rules, args.werror):
@@ -79,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
-    """Yield the verdicts on a path.
+    """Yield the verdicts for a path.
 
-    The path is a log, a folder of runs with logs, or a submission tree.
+    The path is a log, a folder of runs, or a submission tree.
     """
     from suite.compliance.check_log import Verdict, check_file, not_ended
     from suite.packaging.layout import is_tree
@@ -109,9 +110,10 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """Return the lines of a verdict.
+    """Return the lines of text for a verdict.
 
-    They are the verdict, the choice of rules, four lines per complaint, and a line per remark.
+    The lines contain the verdict, the reason for the chosen ruleset, four lines per rule violation,
+    and a line per remark.
     """
     from suite.results.text import clean
 

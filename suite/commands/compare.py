@@ -1,4 +1,4 @@
-"""Compare results, and judge convergence.
+"""Compare results, and check convergence.
 
 Usage: `suite compare A B` or `suite compare LOGS… [--to NAME | --to-logs LOGS…]`.
 """
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Print or write the comparison.
 
     Returns:
-        0 if a result was compared, else 1.
+        0 if at least one result was compared, otherwise 1.
 
     Raises:
         ValueError: An argument is invalid, or no run succeeded.
@@ -58,11 +58,11 @@ def run(args: argparse.Namespace) -> int:
 def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
     """Return the two sides of the comparison.
 
-    The second side is None if only convergence is judged.
+    The second side is None if the command only checks convergence.
 
     Raises:
-        ValueError: A path or a name does not exist, both sides are the same, or it is unclear what
-            to compare with what.
+        ValueError: A path or a name does not exist, both sides are identical, or the arguments are
+            ambiguous.
     """
     from suite.results.views.compare_sides import logs_side, published_side
 
@@ -103,10 +103,10 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
 
 
 def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | None:
-    """Return the value of `--to` or `--published`, or None without these options.
+    """Return the value of `--to` or `--published`, or None if neither option is given.
 
     Raises:
-        ValueError: No published results have the name.
+        ValueError: No published results have this name.
     """
     from suite.results.scores import find_published
 
@@ -131,11 +131,11 @@ def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | No
 
 
 def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the paths that do not exist and are names of published results, by name.
+    """Return the arguments that name published results, not existing paths, by name.
 
     Raises:
-        ValueError: Some paths neither exist nor are names of published results. The message has all
-            of them.
+        ValueError: Some arguments are neither existing paths nor names of published results. The
+            message lists all of them.
     """
     from suite.common.registry import suggestion
     from suite.results.scores import find_published, published_results
@@ -161,6 +161,6 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _refuse_same(ours: object, theirs: object) -> None:
-    """Raise ValueError if both sides are the same folders or the same published results."""
+    """Raise ValueError if both sides contain the same folders or published results."""
     if ours == theirs:
         raise ValueError("both sides are the same results: give two different sets of runs")

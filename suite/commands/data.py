@@ -12,7 +12,7 @@ from suite.common.terminal import clean_lines
 from workloads.api import Dataset
 
 OPTIONS = ("min_ratings", "subset", "skip_bad", "full", "merges", "vocabulary")
-"""Options of `suite data prepare` that a data set may support."""
+"""Options of `suite data prepare` that only some data sets support."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a subcommand and return 0. Raises ValueError with a single line for a user's mistake."""
+    """Run a subcommand and return 0.
+
+    Raises ValueError with a single-line message for a user error.
+    """
     if args.subcommand == "list":
         print(clean_lines(_table()))
         return 0
@@ -103,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_user_name(user_name: str, dataset_name: str) -> None:
-    """Raise ValueError if the value of `--name` is reserved."""
+    """Raise ValueError if the name from `--name` is reserved."""
     remedy = f"Set a different name, for example --name my-{dataset_name}"
     if user_name in names(DATASETS):
         raise ValueError(
@@ -117,7 +120,7 @@ def _check_user_name(user_name: str, dataset_name: str) -> None:
 
 
 def _run_on(dataset: Dataset, destination: Path, args: argparse.Namespace) -> list[str]:
-    """Run the subcommand on a data set, and return the lines to print."""
+    """Run the subcommand for a data set, and return the lines to print."""
     if args.subcommand == "verify":
         return dataset.verify(destination)
     if args.subcommand == "make-demo":
@@ -129,7 +132,7 @@ def _run_on(dataset: Dataset, destination: Path, args: argparse.Namespace) -> li
 
 
 def _table() -> str:
-    """Return a line for each data set: its name, its state, and its folder."""
+    """Return a table with the name, status, and folder of each data set."""
     rows = []
     for name in dataset_names():
         folder = data_root() / name

@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a line per finding, or all findings as JSON.
 
-    Returns 1 if a run is impossible, otherwise 0.
+    The exit code is 1 if the findings make a run impossible, otherwise 0.
 
     Raises:
         ValueError: An argument is invalid.
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
     """Return the resources that a run with these options needs.
 
-    The second value lists the problems that planning such a run finds.
+    The second return value lists the problems that were found while planning such a run.
     """
     from suite.common import registry
     from suite.common.paths import log_root
@@ -112,7 +112,7 @@ def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
         device = device if device != "auto" else ("cuda" if gpu_count else "cpu")
         config = RunConfig(device=device, gpus=args.gpus or gpu_count or 1)
         device = decide_devices(config, "demo", framework, (), lacking.append).kind
-    except ValueError:  # a GPU does not respond. The finding of `examine` names it.
+    except ValueError:  # a GPU does not respond, and the findings of `examine` report this GPU
         device = "cuda"
     for error in lacking:
         problems.append(impossible("devices", error.problem, error.remedy))

@@ -51,10 +51,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a subcommand.
+    """Run a subcommand and return its exit code.
 
-    Return 1 if a check or an installation failed, otherwise 0. Raises ValueError for a user's
-    mistake.
+    The exit code is 1 if a check or an installation failed, otherwise 0. Raises ValueError for a
+    user error.
     """
     if args.subcommand == "list":
         print(clean_lines(_table()))
@@ -71,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(name: str, recreate: bool, python: str | None) -> int:
-    """Create an environment. Return 1 if that failed, otherwise 0.
+    """Create an environment. Return 1 if the creation failed, otherwise 0.
 
     Raises:
-        ValueError: The environment is damaged, and the user does not agree to recreate it.
+        ValueError: The environment is damaged, and the user did not agree to recreate it.
     """
     problem = "" if recreate else damage(venvs.status(name))
     if problem and not _confirm(
@@ -95,21 +95,21 @@ def _create(name: str, recreate: bool, python: str | None) -> int:
 
 
 def _confirm(question: str) -> bool:
-    """Ask the user, and return whether the answer is yes.
+    """Ask the user a yes-or-no question, and return whether the answer is yes.
 
-    Without a terminal, return False without a question.
+    Without a terminal, the function returns False and prints no question.
     """
     return sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes")
 
 
 def _print_line(line: str) -> None:
-    # A single write keeps lines apart if several environments are created at the same time.
+    # A single write call keeps lines intact if several environments are created at the same time.
     sys.stdout.write(f"{clean_lines(localize_commands(line))}\n")
     sys.stdout.flush()
 
 
 def _require_lock(name: str) -> None:
-    """Raise ValueError for an environment without a lock file."""
+    """Raise ValueError if an environment has no lock file."""
     names = list(locks.framework_locks())
     if name not in names:
         raise ValueError(f"environment {name} has no lock file, {allowed_text(names, name)}")
@@ -125,7 +125,7 @@ def _check(name: str) -> int:
 def _table() -> str:
     """Return the table of environments.
 
-    Environments with a lock file come first, then those that the user created without a lock file.
+    Environments with a lock file are listed before user-created environments without a lock file.
     """
     locked = list(locks.framework_locks())
     rows = [("NAME", "STATE", "PYTHON", "FRAMEWORK", "LOCK")]
@@ -150,7 +150,7 @@ def _table() -> str:
 
 
 def _framework(folder: Path, lock: Lock | None) -> str:
-    """Return name and version of the installed framework, from the files in the folder."""
+    """Return the name and version of the framework that is installed in an environment."""
     if lock is None:
         return "-"
     distribution = installed(folder).get(canonicalize_name(lock.framework))

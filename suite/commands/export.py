@@ -26,16 +26,16 @@ FOLLOW_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class _TrackerChoice:
-    """A tracker that runs can be exported to."""
+    """An experiment tracker to which runs can be exported."""
 
     class_name: str
-    """Name of the class in `suite.trackers.NAME`."""
+    """Name of the tracker's class in the module `suite.trackers.NAME`."""
     summary: str
     output: str
-    """Description of the value of `--output`."""
+    """Description of the `--output` value for the help text."""
     default: str
     variable: str = ""
-    """Environment variable whose value takes precedence over the default."""
+    """Environment variable that overrides the default of `--output`."""
 
 
 _TRACKERS: Mapping[str, _TrackerChoice] = {
@@ -60,7 +60,7 @@ _TRACKERS: Mapping[str, _TrackerChoice] = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the trackers and their options."""
+    """Add a subcommand for each tracker, with its options."""
     trackers = parser.add_subparsers(dest="tracker", metavar="|".join(_TRACKERS), required=True)
     for name, choice in _TRACKERS.items():
         tracker = trackers.add_parser(
@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     """Export the runs, print the number of new scalars, and return 0.
 
     Raises:
-        ValueError: A path has no log, the output cannot take runs, or the tracker's library is not
-            installed.
+        ValueError: A path contains no log, the output cannot store runs, or the tracker's library
+            is not installed.
     """
     choice = _TRACKERS[args.tracker]
     from_environment = os.environ.get(choice.variable)
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     skipped = new_scalars = 0
     with contextlib.suppress(KeyboardInterrupt) if args.follow else contextlib.nullcontext():
         while True:
-            # This must precede reading, because the sweep may end meanwhile.
+            # Check the sweep before reading its runs, because the sweep may end during the read.
             in_sweep = args.follow and _is_sweep_running(args.paths)
             runs, skipped = _read_runs(args.paths, in_sweep)
             new_scalars += sum(_export(tracker, exported_run) for exported_run in runs)
@@ -116,10 +116,10 @@ def run(args: argparse.Namespace) -> int:
 def _tracker(name: str, output: str, setting: str) -> Tracker:
     """Return the tracker that writes to `output`.
 
-    Messages name `setting` as the origin of the output.
+    Error messages name `setting`, the option or environment variable that contains the output.
 
     Raises:
-        ValueError: The output cannot take runs, or the tracker's library is not installed.
+        ValueError: The output cannot store runs, or the tracker's library is not installed.
     """
     from suite.trackers.stores import check_store
 
@@ -140,7 +140,8 @@ def _tracker(name: str, output: str, setting: str) -> Tracker:
 def _read_runs(paths: Sequence[Path], in_sweep: bool) -> tuple[list[ExportedRun], int]:
     """Return the runs to export, and the number of skipped runs.
 
-    A sweep that has just begun has no runs yet.
+    With `in_sweep`, an empty folder is not an error, because a sweep that has just started has no
+    runs yet.
     """
     from suite.trackers.exported import exported
 
@@ -153,7 +154,7 @@ def _read_runs(paths: Sequence[Path], in_sweep: bool) -> tuple[list[ExportedRun]
 
 
 def _export(tracker: Tracker, exported_run: ExportedRun) -> int:
-    """Export a run, print the number of its new scalars, and return it."""
+    """Export a run, print the number of its new scalars, and return that number."""
     new_scalars = tracker.add(exported_run)
     if new_scalars:
         state = "running" if exported_run.end_ms is None else exported_run.status
@@ -162,11 +163,11 @@ def _export(tracker: Tracker, exported_run: ExportedRun) -> int:
 
 
 def _is_sweep_running(paths: Sequence[Path]) -> bool:
-    """Check whether a controller of this machine is writing into a folder.
+    """Check whether a controller on this machine is writing into one of the folders.
 
     Args:
-        paths: The folders. The folders directly below and the three folders above each of them are
-            checked too.
+        paths: The folders. The direct subfolders and three levels of parent folders of each folder
+            are also checked.
     """
     from suite.common.output_lock import LOCK_FILE, is_held
 

@@ -48,7 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the submission tree, print its content and the fields to fill in, and return 0.
+    """Write the submission tree and return 0.
+
+    The command prints the content of the tree and the fields that the user must fill in.
 
     Raises:
         ValueError: The logs cannot be submitted.
@@ -69,7 +71,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(packaged: Packaged) -> list[str]:
-    """Return the lines to print: written folders, notes, warnings, and the fields to fill in."""
+    """Return the lines to print.
+
+    The lines list the written folders, notes, warnings, and the fields that the user must fill in.
+    """
     from suite.packaging.description import FIELDS
     from suite.results.text import clean
 

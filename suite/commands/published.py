@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the list or write the page, and return 0.
 
     Raises:
-        ValueError: No result has the value of a filter, or the output cannot be written.
+        ValueError: No result matches a filter, or the output cannot be written.
     """
     from suite.results.views.published_view import OPTIONS, published_list
 

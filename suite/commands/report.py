@@ -109,7 +109,8 @@ def _html(args: argparse.Namespace) -> int:
         raise ValueError(
             "--follow updates the page, and --figures writes figures once. Leave out either option"
         )
-    from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
+    # vl-convert is only needed here
+    from suite.results.render.html.page import FOLLOW_SECONDS, write_html
     from suite.results.scores import find_published, results_of
     from suite.results.table import read_runs
 
@@ -140,9 +141,9 @@ def _html(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _replacing_earlier_page(page: Path) -> Iterator[Path]:
-    """Yield the path to write to.
+    """Yield the path to which the new page is written.
 
-    An earlier page of this command is replaced when the new page is complete.
+    When the new page is complete, it replaces the page of an earlier `suite report`.
     """
     if page.is_symlink() or not page.is_file() or not _is_page(page):
         yield page
@@ -153,6 +154,6 @@ def _replacing_earlier_page(page: Path) -> Iterator[Path]:
 
 
 def _is_page(path: Path) -> bool:
-    """Check whether a file is a page of this command. All other files are never overwritten."""
+    """Check whether `suite report` wrote a file. Other files must not be overwritten."""
     with files.open_stream(path) as stream:
         return b'<meta name="generator" content="suite ' in stream.read(1 << 12)

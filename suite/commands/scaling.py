@@ -1,6 +1,6 @@
-"""`suite scaling`: predict the time on more devices than were measured.
+"""`suite scaling`: predict the training time on more devices than were measured.
 
-It also validates the scaling model on published results.
+The command can also validate the scaling model on published results.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def run(args: argparse.Namespace) -> int:
     """Print predictions, or the validation of the scaling model.
 
     Returns:
-        0, or 1 if a limit of the validation is not met.
+        0, or 1 if the validation exceeds an error limit.
 
     Raises:
-        ValueError: An argument is wrong, or no prediction is possible.
+        ValueError: An argument is invalid, or no prediction is possible.
     """
     resolve_output(args)
     if args.validate:
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     found = predictions(results, request)
     if args.figures is not None:
         from suite.results.render.html.scaling_charts import prediction_charts
-        from suite.results.render.html.vega import write_figures  # vl-convert: only here
+        from suite.results.render.html.vega import write_figures  # vl-convert is only needed here
 
         write_figures(
             [chart for prediction in found for chart in prediction_charts(prediction)], args.figures

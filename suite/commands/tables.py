@@ -1,4 +1,4 @@
-"""`suite tables DIR…`: prints tables 1-7 of the DGX-1 scaling article for measured results."""
+"""`suite tables DIR…`: print tables 1-7 of the DGX-1 article for measured results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Print or write the tables and return 0.
 
     Raises:
-        ValueError: There are no results to show, or a file would be overwritten.
+        ValueError: No results were found, or a file would be overwritten.
     """
     from suite.results.scores import find_published, measured
     from suite.results.views.tables_view import tables
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if args.figures is not None:
         from suite.results.render.html.charts import looks
         from suite.results.render.html.scaling_charts import scaling_charts
-        from suite.results.render.html.vega import write_figures  # vl-convert: only here
+        from suite.results.render.html.vega import write_figures  # vl-convert is only needed here
 
         drawn = [*results, *(find_published("dgx1-article") if args.article else [])]
         write_figures(scaling_charts(drawn, (), looks(drawn)), args.figures)

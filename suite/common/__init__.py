@@ -1,5 +1,6 @@
-"""Code that all packages of `suite` share.
+"""Shared code for all packages of `suite`.
 
-It covers paths, the registry of plugins, `run.json`, checkpoints, and labels. All packages of
-`suite` may import it. It only imports `workloads.api` and `workloads.files`.
+The shared code handles paths, the registry of plugins, `run.json`, checkpoints, and labels. All
+packages of `suite` may import `suite.common`. `suite.common` itself imports only `workloads.api`
+and `workloads.files`.
 """

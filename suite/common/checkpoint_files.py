@@ -1,11 +1,12 @@
-"""Reads and writes the checkpoints of a run, `checkpoint_STEP.npz`.
+"""Read and write the checkpoints of a run, `checkpoint_STEP.npz`.
 
-docs/how-to/resume_and_checkpoints.md describes their use.
+docs/how-to/resume_and_checkpoints.md describes how users work with checkpoints.
 
-A file holds everything that is needed to resume the run. It has an array `state/NAME` for each
-array of `Trainer.state`, and three arrays of bytes: the state of the loop as JSON (`loop`), the log
-up to the checkpoint (`log`), and the lines of metrics.jsonl (`metrics`). The file is a zip archive,
-with a checksum for each array. A file that was only partly written has no valid end.
+A checkpoint file contains everything that is needed to resume the run. The file has an array
+`state/NAME` for each array of `Trainer.state`. Three further byte arrays contain the state of the
+training loop as JSON (`loop`), the log up to the checkpoint (`log`), and the lines of metrics.jsonl
+(`metrics`). The file is a zip archive with a checksum for each array. A partially written file is
+detected because the archive's end record is missing.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from workloads.api import Arrays
 
 KEPT = 2
-"""Number of checkpoints that are kept.
+"""Number of checkpoints to keep.
 
-With two files, at least one is complete whenever the writer is killed.
+With two files, at least one file is complete even if the process is killed while it writes a
+checkpoint.
 """
 MEMBERS = ("loop", "log", "metrics")
 WEIGHTS = "weights.npz"
@@ -39,26 +41,29 @@ _NAME = re.compile(r"checkpoint_(\d{1,18})\.npz")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """State of a run after a number of steps."""
+    """State of a run after a given number of steps."""
 
     step: int
     state: Arrays
-    """State of the trainer, which is the same on every rank."""
+    """Arrays of the trainer's state, which are equal on all ranks."""
     loop: LoopState
     log: bytes
-    """Lines of the log so far."""
+    """Lines of the run's log up to the checkpoint."""
     metrics: bytes
-    """Lines of metrics.jsonl so far."""
+    """Lines of metrics.jsonl up to the checkpoint."""
 
 
 def step_of(path: Path) -> int:
-    """Return the number of steps in the name of a checkpoint, or -1 for any different file name."""
+    """Return the number of steps in the file name of a checkpoint.
+
+    The function returns -1 for the name of any other file.
+    """
     name = _NAME.fullmatch(path.name)
     return int(name[1]) if name else -1
 
 
 def found(folder: Path) -> list[Path]:
-    """Return the checkpoints in a folder, the newest first."""
+    """Return the checkpoints in a folder, newest first."""
     with contextlib.suppress(FileNotFoundError):
         return sorted(
             (path for path in folder.iterdir() if step_of(path) >= 0), key=step_of, reverse=True
@@ -73,7 +78,7 @@ def prune(folder: Path) -> None:
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> int:
-    """Write a checkpoint, and delete all but the newest `KEPT` checkpoints of the folder.
+    """Write a checkpoint, and delete all but the newest `KEPT` checkpoints in the folder.
 
     Args:
         folder: Folder of the run.
@@ -108,7 +113,7 @@ def write_arrays(path: Path, arrays: Arrays) -> int:
         Size of the file in bytes.
 
     Raises:
-        OSError: The file cannot be written. An existing file is then unchanged.
+        OSError: The file cannot be written. An existing file remains unchanged.
     """
     import numpy as np
 
@@ -128,9 +133,9 @@ def write_arrays(path: Path, arrays: Arrays) -> int:
 
 
 def damage(path: Path) -> str:
-    """Return why a run cannot resume from a checkpoint.
+    """Return the reason why a run cannot resume from a checkpoint.
 
-    Empty if the file is complete and undamaged.
+    The string is empty if the file is complete and undamaged.
     """
     try:
         with files.open_stream(path) as stream, zipfile.ZipFile(stream) as archive:
@@ -153,7 +158,8 @@ def read(path: Path, with_state: bool = True) -> Checkpoint:
 
     Args:
         path: The file.
-        with_state: Read the state of the trainer, which may be large. Otherwise the state is empty.
+        with_state: Read the arrays of the trainer's state, which may be large. If False,
+            `Checkpoint.state` is empty.
 
     Raises:
         OSError: The file cannot be read.

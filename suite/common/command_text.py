@@ -1,4 +1,4 @@
-"""Rewrites the commands in messages so that the user can run them here.
+"""Rewrite the commands in messages so that the user can run them in the shell.
 
 For example, `suite env create torch` becomes `.venv/bin/suite env create torch` if `suite` is not
 on the PATH. The source code writes commands as `suite …` and `python run_suite.py …`. Code that
@@ -25,25 +25,27 @@ _MODULES = [Path(__file__).resolve().parents[1] / name for name in ("cli.py", "_
 
 
 def program() -> str:
-    """Return the prefix of the messages of a run: `suite run` or `run_suite.py`.
+    """Return the prefix for messages of a run: `suite run` or `run_suite.py`.
 
-    It is the command that the user ran.
+    The prefix is the command with which the user started the run.
     """
     return "suite run" if _is_suite(Path(sys.argv[0])) else "run_suite.py"
 
 
 def _is_suite(script: Path) -> bool:
-    """Check whether a script starts `suite`.
+    """Check whether a script is the `suite` command.
 
-    The full path is compared, because every `python -m NAME` has a `__main__.py`.
+    The check compares full paths, because every package that `python -m NAME` runs has a
+    `__main__.py`.
     """
     return script.name == "suite" or script.resolve() in _MODULES
 
 
 def localize_commands(text: str) -> str:
-    """Return `text` with commands that the shell of the user can find.
+    """Rewrite the commands in `text` so that the user's shell can find them.
 
-    Unchanged if no script of the suite is running.
+    The text is returned unchanged if the current process was not started from a script of the
+    suite.
     """
     script = Path(sys.argv[0])
     if not (_is_suite(script) or script.name == "run_suite.py") or not script.is_file():
@@ -53,7 +55,7 @@ def localize_commands(text: str) -> str:
 
 
 def suite_command() -> str:
-    """Return the command that starts `suite` here."""
+    """Return the command that starts `suite` in the user's shell."""
     script = Path(sys.executable).parent / "suite"
     return (
         _shortest(script) if script.is_file() else f"{_shortest(Path(sys.executable))} -m suite.cli"
@@ -68,10 +70,10 @@ def run_command() -> str:
 
 
 def _shortest(path: Path) -> str:
-    """Return the shortest command for a script, quoted.
+    """Return the shortest command for a script, with shell quotes.
 
-    This is its name if it is on the PATH, its relative path if it lies below the working directory,
-    and its full path otherwise.
+    The command is the script's name if the script is on the PATH, its relative path if it lies
+    below the working directory, and its full path otherwise.
     """
     on_path = shutil.which(path.name)
     if on_path is not None and _in_real_folder(Path(on_path)) == _in_real_folder(path):
@@ -81,8 +83,9 @@ def _shortest(path: Path) -> str:
 
 
 def _in_real_folder(path: Path) -> Path:
-    """Return a path with the links of its folder resolved.
+    """Return a path with symbolic links in its parent folder resolved.
 
-    The file itself is not resolved, because it is a link in a virtual environment.
+    The file itself is not resolved, because the Python executable in a virtual environment is a
+    symbolic link.
     """
     return path.parent.resolve() / path.name

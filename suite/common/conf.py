@@ -1,6 +1,6 @@
-"""Finds configuration files in the shipped folder and in the folders of the user.
+"""Find configuration files in the shipped folder and in the user's folders.
 
-The user's folders come from `--config-dir` and `hydra.searchpath`.
+The user's folders are set with `--config-dir` and `hydra.searchpath`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _user_folders: list[Path] = []
 
 
 def search(folders: Sequence[Path]) -> None:
-    """Set the user's folders, which `files` then searches too.
+    """Set the user's folders that `files` also searches.
 
     Raises ValueError if a folder does not exist.
     """
@@ -31,9 +31,9 @@ def search(folders: Sequence[Path]) -> None:
 
 
 def search_words() -> list[str]:
-    """Return the override that passes the user's folders on the command line.
+    """Return the Hydra override that passes the user's folders on the command line.
 
-    Empty without such folders.
+    The list is empty if the user has no configuration folders.
     """
     return (
         [f"hydra.searchpath={[f'file://{folder}' for folder in _user_folders]}"]
@@ -43,9 +43,10 @@ def search_words() -> list[str]:
 
 
 def flags() -> list[str]:
-    """Return the arguments that make a command search the user's folders.
+    """Return the command-line arguments that pass the user's folders to a command.
 
-    For a single folder this is `--config-dir FOLDER`, otherwise the override of `search_words`.
+    A single folder is passed as `--config-dir FOLDER`. Several folders are passed as the override
+    from `search_words`.
     """
     return ["--config-dir", str(_user_folders[0])] if len(_user_folders) == 1 else search_words()
 
@@ -53,8 +54,9 @@ def flags() -> list[str]:
 def files(group: str) -> dict[str, Path]:
     """Return the files of a configuration group, such as `profile` or `study`, by name.
 
-    If several folders have a file of the same name, the shipped file takes precedence, then the
-    folder that was passed first, as in Hydra.
+    If several folders contain a file of the same name, the shipped file takes precedence over the
+    files of the user. Among the user's folders, the folder that was passed first takes precedence,
+    as in Hydra.
     """
     paths = [
         path

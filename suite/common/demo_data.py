@@ -1,4 +1,4 @@
-"""Generates the data set of a demo in the data folder."""
+"""Generate the data set of a demo in the data folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from suite.common.relative_path import relative_path
 
 
 def generate_demo_data(dataset: str) -> Iterator[str]:
-    """Generate a data set, and yield a line on each step.
+    """Generate a demo data set, and yield a progress message for each step.
 
     Raises:
-        OSError: The data set cannot be written. The error names a file or the folder.
+        OSError: The data set cannot be written. The error contains the path of the file or folder.
     """
     folder = data_root() / dataset
     try:

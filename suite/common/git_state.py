@@ -1,6 +1,6 @@
-"""Determines with git which state of the code a run uses.
+"""Determine the commit and the modified files of the code that a run uses.
 
-Environment variables that begin with `GIT_` are not passed to git, because they could point it to a
+Environment variables that begin with `GIT_` are not passed to git, because they could select a
 different repository or index.
 """
 
@@ -19,27 +19,28 @@ GIT_SECONDS = 60.0
 
 @lru_cache(maxsize=1)
 def git_state() -> dict[str, Json]:
-    """Return the commit, and whether tracked files differ from it according to git.
+    """Return the commit, and whether `git status` reports modified tracked files.
 
-    Both are None without a commit.
+    Both values are None if no commit is found.
 
-    `git status` skips files that are marked `assume-unchanged` or `skip-worktree`:
-    `source_code.files_unlike_commit` does not.
+    `git status` skips files that are marked `assume-unchanged` or `skip-worktree`.
+    `source_code.files_unlike_commit` also detects changes in these files.
     """
     commit, changed = (
         _text("rev-parse", "HEAD"),
         _text("status", "--porcelain", "--untracked-files=no"),
     )
-    # The second condition is true for an archive that was unpacked inside an unrelated repository.
+    # The second condition is true if an archive of the suite was unpacked inside an unrelated
+    # repository.
     if commit is None or not committed_blobs(commit, ["suite/__init__.py"]):
         return {"commit": None, "dirty": None}
     return {"commit": commit, "dirty": None if changed is None else bool(changed)}
 
 
 def run_git(*arguments: str) -> bytes | None:
-    """Return the standard output of git in this checkout.
+    """Run git in this checkout, and return its standard output.
 
-    None outside a checkout, without git, and if git fails.
+    Returns None if the code is not in a checkout, git is not installed, or git fails.
     """
     if not IN_CHECKOUT:  # site-packages may lie inside an unrelated repository
         return None
@@ -55,9 +56,9 @@ def run_git(*arguments: str) -> bytes | None:
 
 
 def committed_blobs(commit: str, paths: Sequence[str]) -> dict[str, str] | None:
-    """Return path and blob id of a commit's files below `paths`.
+    """Return the path and blob id of a commit's files below `paths`.
 
-    None if git does not have the commit.
+    Returns None if git does not have the commit.
     """
     listed = run_git("ls-tree", "-r", "-z", commit, "--", *paths)
     if listed is None:

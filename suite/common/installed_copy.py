@@ -1,7 +1,8 @@
-"""Prints a notice if the suite runs from site-packages although the user works in a checkout.
+"""Warn users who run an installed copy of the suite while they work in a checkout.
 
-`pip install .` copies the package. Edits of the checkout then have no effect on the commands. The
-copy uses data, logs, and environments in the working directory instead of the checkout.
+`pip install .` copies the package to site-packages. Edits in the checkout then have no effect on
+the installed commands. The installed copy also uses the data, logs, and environments in the working
+directory instead of the checkout.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ DISTRIBUTION = "time-to-target"
 
 
 def copy_notice() -> str:
-    """Return a line of text if the suite runs from a copy of a checkout.
+    """Return the warning if the suite runs from an installed copy of a checkout.
 
-    Empty in a checkout, and without any checkout.
+    The string is empty if the suite runs from a checkout, or if no checkout was found.
     """
     if IN_CHECKOUT:
         return ""
@@ -30,7 +31,8 @@ def copy_notice() -> str:
         return ""
     try:
         places = f"data in {data_root()}, logs in {log_root()}, and environments in {env_root()}"
-    except ValueError:  # an invalid environment variable, which the command reports
+    # an environment variable is invalid, and the command itself reports the error
+    except ValueError:
         places = "data, logs, and environments in the working directory"
     return (
         f"this is a copy of {checkout} in {PROJECT}. Edits of the checkout have no effect. The copy"
@@ -40,7 +42,7 @@ def copy_notice() -> str:
 
 
 def print_copy_notice(program: str) -> None:
-    """Print the notice of `copy_notice` on standard error, unless it is empty."""
+    """Print the warning from `copy_notice` to standard error, unless it is empty."""
     notice = copy_notice()
     if notice:
         print(f"{program}: {notice}", file=sys.stderr, flush=True)
@@ -49,7 +51,7 @@ def print_copy_notice(program: str) -> None:
 def _checkout_of_installation() -> Path | None:
     """Return the checkout from which pip installed this package.
 
-    None if pip recorded no source, or if the source is not a checkout.
+    Returns None if pip recorded no source folder, or if that folder is not a checkout.
     """
     try:
         recorded = distribution(DISTRIBUTION).read_text("direct_url.json")
@@ -61,7 +63,7 @@ def _checkout_of_installation() -> Path | None:
 
 
 def _checkout_above(folder: Path) -> Path | None:
-    """Return the nearest checkout that contains `folder`, or None."""
+    """Return the nearest checkout that contains `folder`, or None if there is no checkout."""
     return next((above for above in (folder, *folder.parents) if _is_checkout(above)), None)
 
 

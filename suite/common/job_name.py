@@ -1,6 +1,6 @@
-"""Derives the folder name of a job from its settings.
+"""Derive the folder name of a job from its settings.
 
-A resumed sweep finds the job by this name.
+A resumed sweep uses this name to find the folders of its jobs.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ TOO_LONG = tuple(
 NOT_IN_NAME = {*SAID_ANYWAY, *OF_THE_COMMAND, *OF_THE_MACHINE, *TOO_LONG}
 """Settings that are not added to a job's folder name.
 
-The name always contains some of them, some have values that are too long, and some do not change
-the computation.
+A setting is excluded if it is always in the name, if its value is too long, or if it does not
+change the computation.
 """
 _WITH_UNIT = ("batch", "stop")
 _UNIT = re.compile(r"[a-z_]+:\d+")
 NAME_BYTES = 200
-"""Largest length of a job's folder name. File systems allow 255 bytes."""
+"""Maximum length of a job's folder name in bytes. File systems allow 255 bytes."""
 
 
 def is_in_name(key: str) -> bool:
@@ -54,17 +54,17 @@ def named(
 ) -> str:
     """Return the folder name of a job.
 
-    The name ends with a hash if it does not show the settings exactly: a file name cannot hold
-    every character, or the name would be too long. Two jobs with different settings in their names
-    therefore never share a folder.
+    Two jobs never share a folder if their names contain different settings. A hash is appended to
+    the name if the rest does not identify the settings. This happens if the settings contain
+    characters that a file name cannot contain, or if the name would be too long.
 
     Args:
         workload: Name of the workload.
         framework: Name of the framework.
         profile: Name of the profile.
         devices: Number of devices.
-        device: Kind of device. It is left out of the name if it is `auto`.
-        overrides: Overrides `key=value` of the command line.
+        device: Device type, such as `cpu`. `auto` is omitted from the name.
+        overrides: Overrides `key=value` from the command line.
     """
     name = (
         f"{workload}-{framework}-{profile}-{devices}dev{'' if device == 'auto' else f'-{device}'}"
@@ -80,10 +80,11 @@ def named(
 
 
 def _is_shown_exactly(word: str) -> bool:
-    """Return True if no different setting results in the same part of a name as the setting `word`.
+    """Return True if a folder name shows the override `word` unambiguously.
 
-    The values of `_WITH_UNIT` have a fixed form, `global:8`, in which only the colon is replaced. A
-    dash separates settings, so a value that contains `-KEY=` could be read as two settings.
+    Overrides of `_WITH_UNIT` settings have a fixed format such as `global:8`, in which only the
+    colon is replaced. Dashes separate the overrides in a name, so a value that contains `-KEY=`
+    would look like two overrides.
     """
     key, _, value = word.partition("=")
     if key in _WITH_UNIT and _UNIT.fullmatch(value):

@@ -1,9 +1,9 @@
 """Labels of runs.
 
-A label is a condition that is shown with every number of a run, such as `cpu` or `demo`.
+A label is a condition that is shown next to every number of a run, such as `cpu` or `demo`.
 
-Logs hold the texts in `labels` and the same labels as data in `label_facts`. Logs of versions
-without `label_facts` only hold the texts, which `label_of_text` converts.
+Logs contain the text of each label in `labels` and the structured label in `label_facts`. Logs of
+versions without `label_facts` contain only the text, which `label_of_text` converts.
 """
 
 from __future__ import annotations
@@ -18,36 +18,39 @@ from workloads.api import Json
 
 
 class LabelKind(enum.Enum):
-    """Kind of a label. The value is the kind in logs, and the text of labels without a detail."""
+    """Kind of a label.
+
+    The enum value is written to logs. It is also the text of a label without details.
+    """
 
     DEMO = "demo"
     SYNTHETIC = "synthetic"
     CPU = "cpu"
     OVERSUBSCRIBED = "oversubscribed"
-    """The run had more devices than the machine has."""
+    """The run used more devices than the machine has."""
     NULL_DEVICE = "null device"
-    """The GPU is a stub without computation."""
+    """The GPU is a stub driver that computes nothing."""
     ASYNC = "async"
-    """Each device updated the model with its gradients, without synchronization."""
+    """Each device updated the model with its local gradients, without synchronization."""
     STRAGGLER = "straggler"
-    """A device was slowed down on purpose. The detail is the delay per step."""
+    """A device was slowed down on purpose. The label's detail is the delay per step."""
     RESUMED = "continued"
     """The run was resumed from a checkpoint."""
     BUSY = "busy machine"
-    """Foreign programs used the machine. The detail names their share."""
+    """Unrelated programs used the machine's CPU cores. The label's detail is their share."""
     EXTRAPOLATED = "extrapolated"
-    """The number lies beyond the measured device counts."""
+    """The number is an extrapolation beyond the measured numbers of devices."""
     USER_FILE = "own file"
-    """The result is from a file of the user, without a review."""
+    """The result comes from a user's file and was not reviewed."""
     ARTICLE = "article"
     """The result was published in an article."""
     DATA = "data"
-    """A difference of the data set, or of the initial weights, from the published files.
+    """The data set or the initial weights differ from the published files.
 
-    The detail is the sentence.
+    The label's detail is the complete sentence.
     """
     OTHER = "other"
-    """A label of a different version or program. The detail is its text."""
+    """The label was written by a different version or program. The label's detail is its text."""
 
 
 _TEXT_IS_DETAIL = (LabelKind.DATA, LabelKind.OTHER)
@@ -55,21 +58,23 @@ _TEXT_IS_DETAIL = (LabelKind.DATA, LabelKind.OTHER)
 
 @dataclass(frozen=True)
 class Label:
-    """A condition that is shown with every number of a run."""
+    """A condition that is shown next to every number of a run."""
 
     kind: LabelKind
     detail: str = ""
     scope: str = ""
-    """Runs of a result that the label is about: `2 of 3 runs`. Empty: all runs."""
+    """Number of a result's runs to which the label applies, such as `2 of 3 runs`. An empty string
+    means all runs.
+    """
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def text(self) -> str:
-        """The text for users, such as `straggler 50 ms`.
+        """Return the label's text for users, such as `straggler 50 ms`.
 
-        A label may also have a scope: `busy machine (2 of 3 runs): others took 48 % of its cores`.
+        An example with a scope is `busy machine (2 of 3 runs): others took 48 % of its cores`.
         """
         if self.kind in _TEXT_IS_DETAIL:
             return self.detail
@@ -79,7 +84,7 @@ class Label:
         return f"{name}: {self.detail}" if self.kind is LabelKind.BUSY else f"{name} {self.detail}"
 
     def to_json(self) -> dict[str, Json]:
-        """Return the object of `label_facts`. Fields without a value are left out."""
+        """Return the label as a JSON object for `label_facts`, without empty fields."""
         stated = {
             name: value for name, value in (("detail", self.detail), ("scope", self.scope)) if value
         }
@@ -87,7 +92,7 @@ class Label:
 
 
 def profile_label(profile: str) -> Label:
-    """Return the label of a profile, which may be that of a plugin."""
+    """Return the label of a profile. The profile may come from a plugin."""
     try:
         return Label(LabelKind(profile))
     except ValueError:
@@ -95,9 +100,9 @@ def profile_label(profile: str) -> Label:
 
 
 def label_from_json(value: Json) -> Label | None:
-    """Return the label in an object of `label_facts`, or None for an invalid value.
+    """Decode a JSON object of `label_facts`, or return None if it is invalid.
 
-    A kind that only a different version has becomes `OTHER`, with the same text.
+    A kind that this version does not define becomes `OTHER`, with the same text.
     """
     if not isinstance(value, Mapping):
         return None
@@ -121,9 +126,9 @@ _PLAIN = {
 
 @functools.lru_cache(maxsize=4096)
 def label_of_text(text: str) -> Label:
-    """Return the label for a text of an older version, which wrote no `label_facts`.
+    """Return the label for a text in a log without `label_facts`.
 
-    Every text that is not a fixed label is a note of the data set.
+    Every text that is not a predefined label is treated as a note about the data set.
     """
     if text in _PLAIN:
         return Label(_PLAIN[text])

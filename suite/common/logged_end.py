@@ -1,4 +1,4 @@
-"""Reads how a run ended from its log and its `status.json`.
+"""Read from the log and `status.json` how a run ended.
 
 The module has few imports, so that the controller starts fast.
 """
@@ -18,12 +18,13 @@ _MAX_LINE_BYTES = 1 << 20
 
 
 def read_logged_end(log: Path) -> RunEnd | None:
-    """Return the end by the last `run_stop` of a log of this suite, or None without a `run_stop`.
+    """Return how a run ended according to its log, or None without a `run_stop` record.
 
-    The status is SUCCESS or ABORTED. A run that trained to its end has no code (`EndCode.NONE`).
+    The last `run_stop` record of the log determines the status, SUCCESS or ABORTED. A run that
+    completed its training has no code (`EndCode.NONE`).
 
     Raises:
-        OSError: The log exists and cannot be read.
+        OSError: The log exists but cannot be read.
     """
     end = None
     try:
@@ -38,9 +39,9 @@ def read_logged_end(log: Path) -> RunEnd | None:
 
 
 def read_filed_end(folder: Path) -> RunEnd | None:
-    """Return the end that `status.json` in a run's folder records.
+    """Return how a run ended according to `status.json` in its folder.
 
-    None if the file is missing or damaged.
+    Returns None if the file is missing or damaged.
     """
     try:
         return StatusFile.read(folder / STATUS_FILE).end

@@ -1,4 +1,4 @@
-"""State of the training loop that a checkpoint holds in addition to the state of the trainer."""
+"""State of the training loop, which checkpoints store alongside the trainer's state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Block:
-    """Measurements of a block of steps that ends with an evaluation or at the end of the run."""
+    """Measurements of the steps up to an evaluation or to the end of the run."""
 
     number: int
     first_step: int
@@ -23,32 +23,32 @@ class Block:
     data_wait_seconds: float = 0.0
     samples: int = 0
     data_bytes: int = 0
-    """Size of the arrays that the devices of this process received."""
+    """Total size in bytes of the input arrays that the devices of this process received."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Amounts of the training data in the further units of the workload, by unit."""
+    """Amount of training data in each additional unit of the workload, such as tokens."""
     loss: float = float("nan")
-    """Mean over the last `loss_steps` steps."""
+    """Mean training loss over the last `loss_steps` steps."""
     loss_steps: int = 0
-    """Steps of the block's newest epoch so far."""
+    """Number of steps in the newest epoch of this block so far."""
 
 
 @dataclass(frozen=True)
 class LoopState:
-    """State of the loop after a number of steps."""
+    """State of the training loop after a given number of steps."""
 
     block: Block
     """The block that contains the last step."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Quality at the last evaluation, by metric."""
+    """Quality metrics of the most recent evaluation, by name."""
     train_seconds: float = 0.0
-    """Time of all steps so far in seconds."""
+    """Total time of all training steps so far, in seconds."""
     samples: int = 0
-    """Samples that all steps have trained on."""
+    """Total number of training samples in all steps so far."""
     contention: tuple[Mapping[str, Json], ...] = ()
-    """Measurements of each worker's share of its machine so far, by rank."""
+    """Measurements of the CPU share that each worker received on its machine so far, by rank."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as a JSON object, which `from_json` reads."""
+        """Return the state as a JSON object for `from_json`."""
         return {
             "block": {**vars(self.block), "counts": dict(self.block.counts)},
             "scores": dict(self.scores),
@@ -59,12 +59,12 @@ class LoopState:
 
     @classmethod
     def from_json(cls, value: Any) -> LoopState:
-        """Return the state in a JSON object.
+        """Decode the state from a JSON object.
 
-        Keys that an older version did not write have their defaults.
+        Keys that an older version did not write get their default values.
 
         Raises:
-            ValueError: The value does not describe the state of a loop.
+            ValueError: The value is not a valid state of the training loop.
         """
         try:
             values = {item.name: value[item.name] for item in fields(cls) if item.name in value}

@@ -1,7 +1,7 @@
-"""Locks an output folder, so that only a single controller writes into it at a time.
+"""Lock an output folder, so that only one controller writes into it at a time.
 
-The kernel releases the lock when the controller ends, for whatever reason. If the controller was
-killed, the lock file remains, so later commands can detect this.
+The kernel releases the lock whenever the controller ends. If the controller was killed, its lock
+file remains. Later commands use the lock file to detect that the controller was killed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ _SIGNATURE = re.compile(rb"(\S+ \d+\n)?")
 
 @contextlib.contextmanager
 def output_locked(output: Path) -> Iterator[Callable[[], None]]:
-    """Lock an output folder while the block runs.
+    """Lock an output folder while the `with` block runs.
 
-    The folder is created if it does not exist, and removed if it stays empty.
+    The folder is created if it does not exist. A folder that was created here is removed if it
+    stays empty.
 
     Yields:
         A function that raises FileNotFoundError if the locked folder was deleted or replaced.
 
     Raises:
-        ValueError: A different controller holds the lock, or the lock file is not a lock of this
+        ValueError: A different controller holds the lock, or the lock file was not written by this
             suite.
     """
     is_new = not output.exists()
@@ -59,7 +60,10 @@ def output_locked(output: Path) -> Iterator[Callable[[], None]]:
 
 
 def refuse_link_to_nothing(output: Path) -> None:
-    """Raise ValueError if an output folder is, or lies below, a broken or circular link."""
+    """Raise ValueError if an output folder or any parent is a broken symbolic link.
+
+    A circular link also counts as broken.
+    """
     link = next(
         (above for above in (output, *output.parents) if above.is_symlink() and not above.exists()),
         None,
@@ -71,26 +75,26 @@ def refuse_link_to_nothing(output: Path) -> None:
 
 
 def holder_was_killed(output: Path) -> bool:
-    """Check whether the controller that locked `output` here ended without removing its lock file.
+    """Check whether the controller that locked `output` on this machine was killed.
 
-    Returns False if this cannot be determined: without a lock file, or if it is from a different
-    machine or a copy.
+    A controller that was killed leaves an unlocked lock file. Returns False if there is no lock
+    file, or if the lock file was copied or comes from a different machine.
     """
     return _is_locked(output) is False
 
 
 def is_held(output: Path) -> bool:
-    """Check whether a controller of this machine holds the lock of `output`.
+    """Check whether a controller on this machine holds the lock of `output`.
 
-    False if this cannot be determined.
+    Returns False if the check is impossible.
     """
     return _is_locked(output) is True
 
 
 def _is_locked(output: Path) -> bool | None:
-    """Return whether a process holds the lock file.
+    """Return whether a process holds the lock of `output`.
 
-    None if there is no lock file that this machine wrote.
+    Returns None if this machine wrote no lock file there.
     """
     try:
         descriptor = os.open(
@@ -113,10 +117,10 @@ def _is_locked(output: Path) -> bool | None:
 
 
 def _signature(descriptor: int) -> bytes:
-    """Return the content of a lock file: the machine and the inode of the file.
+    """Return the content of a lock file: the machine's name and the inode of the file.
 
-    The state of a lock can only be checked on the machine that holds it, and not with a copy of the
-    file.
+    A lock can only be checked on the machine that holds it, and not through a copy of the lock
+    file. The content identifies both.
     """
     return f"{socket.gethostname()} {os.fstat(descriptor).st_ino}\n".encode()
 
@@ -129,14 +133,14 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _lock(path: Path) -> int:
-    """Return the descriptor of the locked file.
+    """Lock the file and return its file descriptor.
 
-    Tries again if the previous holder has just removed the file.
+    The function tries again if the previous holder has just removed the file.
 
     Raises:
-        ValueError: A different process holds the lock, or the path is not a lock file: it is a link
-            (valid, broken, or to itself), a folder, a pipe, a file with different content, or a
-            file with a second name.
+        ValueError: A different process holds the lock, or the path is not a lock file. The path may
+            be a symbolic link, a folder, a pipe, a file with different content, or a file with a
+            second hard link.
     """
     not_a_lock = ValueError(
         f"{path} is not a lock file of this suite, so it is not overwritten. Remove it, or set a"

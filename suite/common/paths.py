@@ -1,4 +1,4 @@
-"""Paths of the checkout or the installed package, and of data, logs, and environments."""
+"""Paths of the checkout or installed package, and of data, logs, and environments."""
 
 import os
 import sys
@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 PROJECT = Path(__file__).resolve().parents[2]
-"""Folder that contains the `suite` package: the root of the repository, or the folder of the
-installed package.
+"""Folder that contains the `suite` package: the root of the repository, or the installation
+folder.
 """
 IN_CHECKOUT = (PROJECT / "setup.cfg").is_file() and (PROJECT / "conf").is_dir()
-"""False for a package that was installed from a wheel."""
+"""True if the suite runs from a checkout, False for a package that was installed from a wheel."""
 _SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
-"""Copies of the shipped folders in a wheel. setup.py creates them when the wheel is built."""
+"""Copies of the shipped folders inside a wheel. setup.py creates the copies when the wheel is
+built.
+"""
 
 
 def shipped(folder: str) -> Path:
@@ -24,10 +26,11 @@ def shipped(folder: str) -> Path:
 def data_root() -> Path:
     """Return the folder of prepared data sets: $SUITE_DATA_DIR, or `data` by default.
 
-    The default is relative to the repository, or to the working directory for an installed package.
+    The default folder is in the repository. For an installed package, it is in the working
+    directory.
 
     Raises:
-        ValueError: The path cannot be used, see `in_utf8` and `expand_user`.
+        ValueError: The path cannot be used. `in_utf8` and `expand_user` describe the reasons.
     """
     return _root("SUITE_DATA_DIR", "data")
 
@@ -35,7 +38,7 @@ def data_root() -> Path:
 def log_root() -> Path:
     """Return the folder for the output of runs: $SUITE_LOG_DIR, or `logs` by default.
 
-    The rules are those of `data_root`.
+    The default is resolved, and errors are raised, as in `data_root`.
     """
     return _root("SUITE_LOG_DIR", "logs")
 
@@ -43,21 +46,21 @@ def log_root() -> Path:
 def env_root() -> Path:
     """Return the folder of framework environments: $SUITE_ENV_DIR, or `.envs` by default.
 
-    The rules are those of `data_root`.
+    The default is resolved, and errors are raised, as in `data_root`.
     """
     return _root("SUITE_ENV_DIR", ".envs")
 
 
 def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
-    """Return the path as it is in a container.
+    """Translate a path on this machine to the corresponding path in a container.
 
     Args:
         path: A path on this machine.
-        path_map: Folders on this machine, and the same folders in the container.
+        path_map: Maps each folder on this machine to the same folder in the container.
 
     Returns:
-        The path, with the longest folder of `path_map` that contains it replaced. Unchanged if no
-        folder contains it.
+        The path, with the longest matching folder of `path_map` replaced. The path is returned
+        unchanged if no folder matches.
     """
     text = os.fspath(path)
     outside = PurePosixPath(text)
@@ -69,18 +72,18 @@ def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
 
 
 def in_utf8(path: Path, what: str) -> Path:
-    """Return the path unchanged, after checking that logs, run.json, and commands can hold it.
+    """Return the path unchanged if it can be written to logs, run.json, and commands.
 
     Args:
         path: The path.
-        what: Prefix of the error message: the setting that contains the path.
+        what: Prefix of the error message, which is the name of the setting that contains the path.
 
     Raises:
-        ValueError: The path is not valid UTF-8, or the locale is limited to ASCII paths.
+        ValueError: The path is not valid UTF-8, or the locale only supports ASCII paths.
     """
     try:
         str(path).encode()
-        os.fsencode(path)  # a path from a file, whose text is UTF-8 in every locale
+        os.fsencode(path)  # fails for a UTF-8 path from a file if the locale is ASCII
     except UnicodeEncodeError:
         shown = str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
         why = "the path is not valid UTF-8. Set a different folder"
@@ -94,10 +97,10 @@ def in_utf8(path: Path, what: str) -> Path:
 
 
 def folds_names(folder: Path) -> bool:
-    """Return True if the file system of `folder` ignores the case of names.
+    """Return True if the file system of `folder` ignores case in file names.
 
-    The check creates a temporary file in `folder`, or in the nearest parent folder that exists.
-    False if that fails.
+    The check creates a temporary file in `folder`, or in the nearest existing parent folder. If the
+    file cannot be created, the function returns False.
     """
     existing = next((above for above in (folder, *folder.parents) if above.is_dir()), None)
     if existing is None:
@@ -110,9 +113,9 @@ def folds_names(folder: Path) -> bool:
 
 
 def real_path(path: Path) -> Path:
-    """Return the absolute path without links.
+    """Return the absolute path with symbolic links resolved.
 
-    A link to itself stays unchanged, while `Path.resolve` would raise an error.
+    A link to itself is returned unchanged. `Path.resolve` would raise an error.
     """
     return Path(os.path.realpath(path))
 
@@ -120,7 +123,7 @@ def real_path(path: Path) -> Path:
 def expand_user(text: str) -> Path:
     """Return the path with `~` replaced by the home folder.
 
-    Raises ValueError if the home folder is not known.
+    Raises ValueError if the home folder cannot be determined.
     """
     try:
         return Path(text).expanduser()
@@ -131,7 +134,7 @@ def expand_user(text: str) -> Path:
 
 
 def _root(variable: str, folder: str) -> Path:
-    """Return the absolute path in an environment variable, with `~` expanded.
+    """Return the absolute path from an environment variable, with `~` expanded.
 
     Returns `folder` if the variable is empty or not set.
     """

@@ -1,4 +1,4 @@
-"""Locates an error in the code of a plugin by file and line, for a message of a single line."""
+"""Find the file and line of an error in a plugin's code, for an error message."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ SUITE_PACKAGES = frozenset({"suite", "workloads"})
 def location_of(error: BaseException, packages: Collection[str]) -> str:
     """Return the line that raised an error, such as `/path/trainer.py:42 in setup`.
 
-    Empty if it cannot be determined.
-
-    This is the innermost line of the traceback in a plugin among `packages`, or the innermost line
-    in the suite without such a line. A ValueError of the suite has no location, because its text is
-    written for users.
+    The location is the innermost traceback line in a plugin among `packages`. If no line is in such
+    a plugin, the location is the innermost line in the suite. The string is empty if no location is
+    found. A ValueError that the suite raised has no location, because its message is written for
+    users.
 
     Args:
         error: The error, with its traceback.
-        packages: Top-level packages, which may include those of plugins.
+        packages: Names of top-level packages, which may include packages of plugins.
     """
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return f"{error.filename}:{error.lineno}"
@@ -33,7 +32,7 @@ def location_of(error: BaseException, packages: Collection[str]) -> str:
 
 
 def _innermost_line(error: BaseException, packages: Collection[str]) -> str:
-    """Return the innermost line of the traceback in `packages`. Empty without such a line."""
+    """Return the innermost traceback line that lies in `packages`, or an empty string."""
     for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
             return f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
@@ -57,8 +56,8 @@ def plugin_packages() -> set[str]:
 def describe_plugin_error(error: Exception) -> str | None:
     """Return a single-line message for an error in a plugin's code.
 
-    Returns None for an error in any different code. The traceback is written to a new file. The
-    message contains its path.
+    Returns None if the error was raised by any other code. The traceback is written to a new file,
+    whose path is in the message.
     """
     packages = plugin_packages()
     if isinstance(error, SyntaxError) and error.filename:

@@ -1,6 +1,6 @@
-"""Prepares the process of every command of the suite.
+"""Prepare the process of every command of the suite.
 
-This concerns its output streams, and the import path of the Python processes that it starts.
+The preparation configures the output streams, and the import path of Python child processes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import sys
 
 
 def prepare() -> None:
-    """Set up output streams and imports of this process and of the Python processes it starts.
+    """Configure the output streams and the import path of this process and its children.
 
-    Characters that the terminal cannot print are replaced. Child processes do not import from the
-    current folder. Python 3.10 ignores the variable PYTHONSAFEPATH, so it still imports a `json.py`
-    in the current folder first.
+    Characters that the terminal cannot print are replaced. Python child processes do not import
+    modules from the current folder. Python 3.10 ignores PYTHONSAFEPATH, so its child processes
+    still import a file such as `json.py` from the current folder.
 
-    Exits with a message if the current folder was deleted.
+    The process exits with a message if the current folder was deleted.
     """
     try:
         os.getcwd()
@@ -32,6 +32,6 @@ def prepare() -> None:
 def print_no_more() -> None:
     """Discard all further output.
 
-    Called after the reader of a pipe has closed it (`suite report … | head`).
+    Commands call this function after the reader of a pipe has closed it (`suite report … | head`).
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,9 +1,9 @@
-"""Finds plugins by their entry points, and imports them on demand.
+"""Find plugins by their entry points, and import them on demand.
 
 Workloads, frameworks, trainers, data sets, studies, and launchers are plugins. A plugin is an
-installed distribution that registers its classes in the same groups as the suite. This module has
-no list of built-in classes. The trainers of a workload are declared in the module `trainers` of its
-package, and only packages with a framework register them by an entry point
+installed distribution that registers its classes under the same entry-point groups as the suite.
+This module contains no list of built-in classes. A workload declares its trainers in the module
+`trainers` of its package. Only packages that add a framework register trainers by an entry point
 (`workloads.api.trainer_info`).
 """
 
@@ -29,19 +29,21 @@ DATASETS = "suite.datasets"
 STUDIES = "suite.studies"
 LAUNCHERS = "suite.launchers"
 GENERATED = "-demo"
-"""Suffix of the names of data sets that the suite generates. It is reserved for these data sets."""
+"""Suffix in the names of data sets that the suite generates. User-defined data sets must not use
+this suffix.
+"""
 _LARGEST_MANIFEST = 64 << 20  # bytes
 
 
 def names(group: str) -> list[str]:
-    """Return the sorted names that are registered in a group of entry points."""
+    """Return the sorted names of the entry points in a group."""
     return sorted(points(group))
 
 
 def module_of(group: str, name: str) -> str:
-    """Return the module of an entry point without importing it.
+    """Return the module of an entry point without importing the module.
 
-    Empty if the entry point does not exist.
+    The string is empty if the entry point does not exist.
     """
     point = points(group).get(name)
     return point.module if point is not None else ""
@@ -55,16 +57,16 @@ def _load(group: str, what: str, name: str) -> Any:
 
 
 def load_workload(name: str) -> type[Workload]:
-    """Return the workload class with a name.
+    """Return the class of a workload.
 
-    Raises ValueError, with the allowed names, if there is no such class.
+    Raises ValueError if the workload does not exist. The error lists the allowed names.
     """
     loaded: type[Workload] = _load(WORKLOADS, "workload", name)
     return loaded
 
 
 def load_trainer(workload: str, framework: str) -> type[Trainer]:
-    """Return the trainer class of a workload and a framework. This imports the framework.
+    """Import a framework, and return the trainer class of a workload for this framework.
 
     Args:
         workload: Name of the workload.
@@ -84,9 +86,9 @@ def frameworks_of(workload: str) -> list[str]:
 
 
 def trainer_module(workload: str, framework: str) -> str:
-    """Return the module of a trainer's class without importing it.
+    """Return the module of a trainer class without importing the module.
 
-    Empty if there is no such trainer, or if the workload cannot be imported.
+    The string is empty if the trainer does not exist, or if the workload cannot be imported.
     """
     try:
         info = find_trainer(load_workload(workload), framework)
@@ -96,7 +98,7 @@ def trainer_module(workload: str, framework: str) -> str:
 
 
 def packages_of(workload: str, framework: str) -> set[str]:
-    """Return the top-level packages that declare a workload and its trainer.
+    """Return the top-level packages that define a workload and its trainer.
 
     The packages are not imported.
     """
@@ -107,18 +109,18 @@ def packages_of(workload: str, framework: str) -> set[str]:
 def load_framework(name: str) -> Any:
     """Return the definition of a framework (`suite.launch.base.Framework`).
 
-    Raises ValueError with the allowed names.
+    Raises ValueError if the framework does not exist. The error lists the allowed names.
     """
     return _load(FRAMEWORKS, "framework", name)
 
 
 def load_dataset(name: str) -> Dataset:
-    """Return the data set with a name.
+    """Return a data set by name.
 
-    It is a registered data set, or a user-defined data set that was prepared.
+    The data set is registered by an entry point, or it is a prepared user-defined data set.
 
     Raises:
-        ValueError: There is no such data set. The error lists the allowed names.
+        ValueError: The data set does not exist. The error lists the allowed names.
     """
     if name in points(DATASETS):
         loaded: Dataset = points(DATASETS)[name].load()()
@@ -143,9 +145,9 @@ def dataset_names() -> list[str]:
 
 
 def _user_dataset(folder: Path) -> Dataset | None:
-    """Return the user-defined data set that is prepared in `folder`.
+    """Return the user-defined data set in `folder`.
 
-    None if the folder has no valid manifest of such a data set.
+    Returns None if the folder has no valid manifest of a user-defined data set.
     """
     try:
         kind = files.read_json(folder / "manifest.json", _LARGEST_MANIFEST)["options"]["kind"]
@@ -156,16 +158,16 @@ def _user_dataset(folder: Path) -> Dataset | None:
 
 
 def load_launcher(name: str) -> Any:
-    """Return the launcher of a plugin (`suite.launch.launcher.Launcher`).
+    """Return a launcher that a plugin defines (`suite.launch.launcher.Launcher`).
 
-    Raises ValueError with the allowed names.
+    Raises ValueError if the launcher does not exist. The error lists the allowed names.
     """
     return _load(LAUNCHERS, "launch", name)
 
 
 def load_study(name: str) -> Any:
-    """Return the description of a plugin's study (`suite.common.study_file`).
+    """Return the description of a study that a plugin defines (`suite.common.study_file`).
 
-    Raises ValueError with the allowed names.
+    Raises ValueError if the study does not exist. The error lists the allowed names.
     """
     return _load(STUDIES, "study", name)

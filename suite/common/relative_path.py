@@ -1,4 +1,4 @@
-"""Paths as messages show them: relative to the working directory if they lie below it."""
+"""Format paths for messages: relative to the working directory if they lie below it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Configuration of a run: a dataclass for each group of keys, with the allowed values of each key.
+"""Configuration of a run, with a dataclass for each group of configuration keys.
 
-`suite.config` composes a `RunConfig` from the command line and from files. The remaining packages
-receive it as an argument.
+The dataclasses also define the allowed values of each key. `suite.config` composes a `RunConfig`
+from the command line and from files. All other packages receive the `RunConfig` as an argument.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 from workloads.api import option
 
 MAX_SECONDS = 1e6
-"""Longest time to wait for a machine: eleven days.
+"""Maximum time to wait for a machine in seconds, about eleven days.
 
-Sockets and ssh keep seconds in integers with higher limits.
+The limit ensures that the value fits into the integers that sockets and ssh use for seconds.
 """
 PORTS = range(1, 1 << 16)
 
 
 @dataclass
 class CpuConfig:
-    """`cpu.*`: the CPU cores and threads of a device under `device=cpu`."""
+    """`cpu.*`: CPU cores and threads per device under `device=cpu`."""
 
     cores_per_device: Any = option(
         1,
@@ -40,7 +40,7 @@ class CpuConfig:
 
 @dataclass
 class FrameworkConfig:
-    """`framework.*`: the framework, and choices of its trainers."""
+    """`framework.*`: the framework and options of its trainers."""
 
     name: str = option("???", "name of the framework")
     linear_backend: str = option(
@@ -70,7 +70,7 @@ class FrameworkConfig:
 
 @dataclass
 class ProfileConfig:
-    """`profile.*`: the kind of run."""
+    """`profile.*`: profile (reference, demo, or synthetic) and submission fields."""
 
     name: str = option("???", "reference, demo or synthetic")
     submission_org: str = option("not submitted", "`submission_org` in the log")
@@ -83,7 +83,7 @@ class ProfileConfig:
 
 @dataclass
 class EnvironmentConfig:
-    """`environment.*`: the Python that has the framework."""
+    """`environment.*`: the Python environment in which the framework is installed."""
 
     name: str = option(
         "auto",
@@ -110,7 +110,7 @@ class EnvironmentConfig:
 
 @dataclass
 class SystemConfig:
-    """`system.*`: the description of the machine, such as its name in tables of results."""
+    """`system.*`: description of the machine, such as its name in result tables."""
 
     name: str = option("local", "short name of the system; tables group by it")
     submission_platform: str = option(
@@ -127,7 +127,7 @@ class SystemConfig:
 
 @dataclass
 class TimingConfig:
-    """`timing.*`: time measurement in runs of fixed length."""
+    """`timing.*`: time measurement in runs with a fixed number of steps."""
 
     warmup_steps: int = option(
         0, "steps before the measured steps, left out of times and throughput", minimum=0
@@ -142,14 +142,14 @@ class TimingConfig:
 
 @dataclass
 class SlurmConfig:
-    """`launch.slurm.*`: a job that `launch=slurm` submits outside of an allocation."""
+    """`launch.slurm.*`: the job that `launch=slurm` submits if no allocation exists."""
 
     sbatch: Any = option([], "further options of sbatch: [--partition=gpu,--time=60]")
 
 
 @dataclass
 class KubernetesConfig:
-    """`launch.kubernetes.*`: the manifest that `launch=kubernetes` writes.
+    """`launch.kubernetes.*`: options of the manifest that `launch=kubernetes` writes.
 
     See docs/how-to/multiple_nodes.md.
     """
@@ -166,7 +166,7 @@ class KubernetesConfig:
 
 @dataclass
 class LaunchConfig:
-    """`launch.*`: the machines of a run, and how processes are started on them.
+    """`launch.*`: machines of a run, and how processes are started on them.
 
     See docs/how-to/multiple_nodes.md.
     """
@@ -213,7 +213,7 @@ class LaunchConfig:
 
 @dataclass
 class UpdateConfig:
-    """`update.*`: synchronous or asynchronous updates."""
+    """`update.*`: synchronous or asynchronous model updates."""
 
     kind: str = option(
         "sync",
@@ -242,7 +242,7 @@ class CheckpointConfig:
 
 @dataclass
 class SweepConfig:
-    """`sweep.*`: the jobs of `-m` and of a study."""
+    """`sweep.*`: options for the jobs of `-m` and of a study."""
 
     limit: int = option(
         1000,
@@ -253,9 +253,9 @@ class SweepConfig:
 
 @dataclass
 class RunConfig:
-    """All keys of a run.
+    """All configuration keys of a run.
 
-    `workload`, `data` and `backbone` hold the keys of the workload's `Options`.
+    `workload`, `data`, and `backbone` contain the keys that the workload's `Options` define.
     """
 
     workload: Any = option(dict, "keys of the workload: see `workload.*`")
@@ -368,12 +368,12 @@ class RunConfig:
 
     @property
     def workload_name(self) -> str:
-        """Name of the workload."""
+        """Return the name of the workload."""
         return str(self.workload["name"])
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RunConfig:
-        """Return the configuration with these values by key, groups as mappings.
+        """Build the configuration from a mapping of keys to values, with groups as mappings.
 
         Missing keys get their default values.
         """
@@ -410,7 +410,7 @@ def known_fields(kind: Any) -> dict[str, Field[Any]]:
 def subgroup(item: Field[Any]) -> Callable[[], Any] | None:
     """Return the dataclass of a field that is a group (`cpu`, `environment`, …).
 
-    None for a field with a plain value.
+    Returns None for a field with a plain value.
     """
     factory = item.default_factory
     return factory if factory is not MISSING and hasattr(factory, "__dataclass_fields__") else None

@@ -1,7 +1,8 @@
-"""Describes how a run ended: by its status, the code of the cause, and a sentence for users.
+"""Description of how a run ended: status, error code, and a sentence for users.
 
-`status.json`, the `run_stop` line of a log, and the heartbeat of a worker hold the code next to the
-sentence. Files of older versions only hold the sentence, from which `derive_code` derives the code.
+`status.json`, the `run_stop` line of a log, and a worker's heartbeat contain both the code and the
+sentence. Files of older versions contain only the sentence. `derive_code` derives the code from the
+sentence.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from dataclasses import dataclass
 
 
 class EndStatus(enum.Enum):
-    """Status of a run. The value is the name in files and tables."""
+    """Status of a run. The enum value is the name in files and tables."""
 
     RUNNING = "running"
-    """The controller has not recorded an end."""
+    """The controller has not yet recorded how the run ended."""
     SUCCESS = "success"
-    """The run reached its target, or trained for the requested length."""
+    """The run reached its target, or trained for the requested number of steps or epochs."""
     TARGET_MISSED = "target_missed"
     OOM = "oom"
     RANK_DIED = "rank_died"
@@ -26,25 +27,25 @@ class EndStatus(enum.Enum):
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     ABORTED = "aborted"
-    """The log has a `run_stop` without success."""
+    """The log contains a `run_stop` record without the status success."""
     TRUNCATED = "truncated"
-    """The log has no `run_stop`."""
+    """The log contains no `run_stop` record."""
     UNREADABLE = "unreadable"
-    """The log cannot be opened, or holds no record."""
+    """The log cannot be opened, or contains no record."""
 
 
 class EndCode(enum.Enum):
-    """Cause of an end. The value is the code in files."""
+    """Cause of a run's end. The enum value is the code in files."""
 
     NONE = ""
-    """The run trained to its end, or only the status is known."""
+    """The run completed its training, or only its status is available."""
     TARGET_MISSED = "target_missed"
     DIVERGED = "diverged"
-    """A loss or an evaluation is not finite."""
+    """A loss or an evaluation result is not finite."""
     DISK_FULL = "disk_full"
     OUT_OF_MEMORY = "out_of_memory"
     ERROR = "error"
-    """A different error of a worker."""
+    """A worker failed with an error that no specific code describes."""
     NOT_ENDED = "not_ended"
     CONTROLLER_KILLED = "controller_killed"
     NO_LOG = "no_log"
@@ -53,29 +54,31 @@ class EndCode(enum.Enum):
     NO_RUN_STOP = "no_run_stop"
     NO_TIME = "no_time"
     NO_STATUS = "no_status"
-    """`run_stop` has no status, and no evaluation reaches the target."""
+    """The `run_stop` record has no status, and no evaluation reaches the target."""
     FALSE_SUCCESS = "false_success"
-    """`run_stop` has the status success, but the evaluations do not confirm it."""
+    """The `run_stop` record has the status success, but no evaluation confirms it."""
     FALSE_FAILURE = "false_failure"
-    """`run_stop` has a status other than success, but an evaluation reaches the target."""
+    """The `run_stop` record has a status other than success, but an evaluation reaches the
+    target.
+    """
     NOT_PLAUSIBLE = "not_plausible"
-    """A value in the log is outside its limits."""
+    """A value in the log is outside its plausible range."""
 
 
 @dataclass(frozen=True)
 class RunEnd:
-    """Status of a run at its end, with the code of the cause and a sentence."""
+    """Status of a run at its end, with a code and a sentence that describe the cause."""
 
     status: EndStatus
     code: EndCode = EndCode.NONE
     detail: str = ""
-    """The cause in a sentence. Empty for a success."""
+    """Cause of the end as a sentence. The string is empty for a successful run."""
 
     @property
     def is_finished(self) -> bool:
-        """True if the run trained to its end, whether it reached its target or not.
+        """Return True if the run completed its training, with or without reaching the target.
 
-        Such a run is never run again.
+        A resumed sweep never repeats such a run.
         """
         ended = self.status in (EndStatus.SUCCESS, EndStatus.TARGET_MISSED, EndStatus.ABORTED)
         return ended and self.code in (EndCode.NONE, EndCode.TARGET_MISSED)
@@ -85,9 +88,9 @@ SUCCESS = RunEnd(EndStatus.SUCCESS)
 
 
 def end_of(status_text: str, code: str, detail: str) -> RunEnd:
-    """Return the end with the status, the code, and the sentence of a file.
+    """Build a `RunEnd` from the status, code, and sentence in a file.
 
-    An unknown status counts as a failure.
+    An unknown status is treated as a failure.
     """
     try:
         status = EndStatus(status_text)
@@ -97,9 +100,9 @@ def end_of(status_text: str, code: str, detail: str) -> RunEnd:
 
 
 def parse_code(code: object, status: EndStatus, sentence: str) -> EndCode:
-    """Return the end code that a file contains.
+    """Return the end code for a value from a file.
 
-    If the code is missing or invalid, it is derived from the status and the sentence.
+    A missing or invalid code is derived from the status and the sentence.
     """
     try:
         return EndCode(code or None)
@@ -114,13 +117,13 @@ _CODE_OF_STATUS: Mapping[EndStatus, EndCode] = {
     EndStatus.OOM: EndCode.OUT_OF_MEMORY,
 }
 _DIVERGED = re.compile(r"(?:process \d+(?: on \S+)?: )?(?:NonFiniteLossError|Diverged)\b")
-"""Pattern of the sentences of versions without codes: the name of the exception, in `status.json`
-after the process number.
+"""Pattern for sentences of versions without codes. These sentences begin with the name of the
+exception, after the process number in `status.json`.
 """
 
 
 def derive_code(status: EndStatus, sentence: str) -> EndCode:
-    """Return the code for a status and a sentence that a version without codes wrote."""
+    """Derive the code from a status and a sentence of a version without codes."""
     if status in _CODE_OF_STATUS:
         return _CODE_OF_STATUS[status]
     if _DIVERGED.match(sentence):

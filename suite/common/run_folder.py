@@ -1,53 +1,60 @@
-"""Names of the files in a run's folder and next to it, which writers and readers share."""
+"""Names of the files in and next to a run's folder.
+
+Code that writes these files and code that reads them imports the names from here.
+"""
 
 import re
 from pathlib import Path
 
 SUPERSEDED = "superseded"
-"""Folder next to the runs of a job, which holds unfinished attempts. Reports skip it."""
+"""Name of the folder for unfinished attempts, next to the runs of a job. Reports skip this
+folder.
+"""
 
 STUDY_FILES = "study-*.json"
-"""Files in the folder of a study's jobs: its cells, including cells that could not run, and its
-table (docs/how-to/run_a_study.md).
+"""Pattern of the files that describe a study in the folder of its jobs. These files contain the
+study's table and its cells, including cells that could not run (docs/how-to/run_a_study.md).
 """
 
 COMMANDS_FILE = "commands.json"
-"""File in an output folder with the commands that wrote into the folder, for
-`resume=true output=FOLDER`.
+"""Name of the file that lists the commands that wrote into an output folder. `resume=true
+output=FOLDER` reads this file.
 """
 
 RUN_FILE = "run.json"
-"""File with the specification of a run. The controller writes it before the run starts."""
+"""Name of the file with the specification of a run. The controller writes this file before the run
+starts.
+"""
 STATUS_FILE = "status.json"
-"""File with the end of a run. Only the controller writes it."""
+"""Name of the file that records how a run ended. Only the controller writes this file."""
 _BEAT = re.compile(r"\.worker-\d+\.json")
 
 
 def safe_name(text: str) -> str:
-    """Return `text` as a path component of letters, digits, and `_.=+-`, without a leading dot.
+    """Return `text` as a path component of letters, digits, and `_.=+-`.
 
-    Letters of any script are kept.
+    The component has no leading dot. Letters of any script are kept.
     """
     return re.sub(r"[^\w.=+-]+", "_", text).strip("._") or "_"
 
 
 def machine_folder(folder: Path, name: str, machines: int) -> Path:
-    """Return the folder for the records of a machine (topology, telemetry).
+    """Return the folder for a machine's records (topology, telemetry).
 
     Args:
         folder: Folder of the run.
         name: Name of the machine.
-        machines: Number of machines of the run.
+        machines: Number of machines in the run.
 
     Returns:
-        The folder of the run if it has a single machine, or else a subfolder with the name of the
-        machine.
+        For a single machine, the folder of the run. For several machines, a subfolder with the
+        machine's name.
     """
     return folder if machines == 1 else folder / safe_name(name)
 
 
 def heartbeat_path(folder: Path, process: int) -> Path:
-    """Return the path of a worker's heartbeat.
+    """Return the path of a worker's heartbeat file.
 
     Args:
         folder: Folder of the run.
@@ -57,10 +64,10 @@ def heartbeat_path(folder: Path, process: int) -> Path:
 
 
 def is_beat(name: str) -> bool:
-    """Check whether a file name is that of a heartbeat (`heartbeat_path`)."""
+    """Check whether a file is a heartbeat file, by its name."""
     return _BEAT.fullmatch(name) is not None
 
 
 def is_temporary(name: str) -> bool:
-    """Check whether `suite.common.runspec.write_atomically` uses this name for a temporary file."""
+    """Check whether a file is a temporary file of `suite.common.runspec.write_atomically`."""
     return name.startswith(".") and name.endswith(".tmp")

@@ -1,6 +1,6 @@
-"""The specification of a run, stored in run.json.
+"""The specification of a run, which is stored in run.json.
 
-It is a frozen dataclass with everything that is decided before the run starts.
+The specification is a frozen dataclass with all values that are fixed before the run starts.
 """
 
 from __future__ import annotations
@@ -34,53 +34,57 @@ class Host:
     name: str
     """Result of `platform.node()` on the machine."""
     address: str
-    """Name or IPv4 address, without a port, at which the remaining machines of the run reach it."""
+    """Name or IPv4 address, without a port, at which the run's other machines reach this
+    machine.
+    """
     first_replica: int
-    """Global number of its first device."""
+    """Global number of the machine's first device."""
     devices: tuple[int, ...]
-    """Local numbers of its devices, in their global order.
+    """Local numbers of the machine's devices, in their global order.
 
-    With GPUs, these are numbers within CUDA_VISIBLE_DEVICES.
+    GPU numbers are relative to CUDA_VISIBLE_DEVICES.
     """
     cores: tuple[int, ...]
-    """CPU cores that its devices share (`device=cpu`). Empty for GPUs."""
+    """CPU cores that the machine's devices share (`device=cpu`). The tuple is empty for GPUs."""
     interface: str = ""
-    """Network interface that has the address. Empty if the run has a single machine."""
+    """Network interface with the machine's address. The string is empty if the run uses a single
+    machine.
+    """
 
     @property
     def replicas(self) -> range:
-        """Global numbers of its devices."""
+        """Return the global numbers of the machine's devices."""
         return range(self.first_replica, self.first_replica + len(self.devices))
 
     @property
     def is_here(self) -> bool:
-        """True if this process runs on the machine."""
+        """Return True if this process runs on the machine."""
         return self.name == platform.node()
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Specification of a run: settings, facts about the data, the machines, and the code."""
+    """Specification of a run: settings, data set facts, machines, and code version."""
 
     run_index: int
     runs_required: int
-    """Number of runs that the rules require for a result."""
+    """Number of runs that the MLPerf rules require for a result."""
     folder: str
     """The run's folder."""
     settings: Settings
     dataset_info: DatasetInfo
     labels: tuple[Label, ...]
-    """Conditions that are shown with every number of this run."""
+    """Conditions that are shown next to every number of this run."""
     division: str
     deviations: tuple[Deviation, ...]
-    """Reasons for division open. Empty in division closed."""
+    """Reasons why the run is in the open division. The tuple is empty for the closed division."""
     cores: tuple[int, ...]
-    """CPU cores that the devices of the run share (`device=cpu`). Empty for GPUs."""
+    """CPU cores that the devices of the run share (`device=cpu`). The tuple is empty for GPUs."""
     cache_cleared: bool
     watchdog_seconds: float
     setup_watchdog_seconds: float
     identity: Mapping[str, str]
-    """Texts that identify the submission and the system.
+    """Strings that identify the submission and the system.
 
     The keys include `submission_org`, `submission_status`, `submission_platform`, and `system`.
     """
@@ -89,46 +93,51 @@ class RunSpec:
     git: Mapping[str, Json]
     hardware: Mapping[str, Json]
     hosts: tuple[Host, ...] = ()
-    """All machines, in the order of their devices. Empty: this machine with all devices."""
+    """All machines, in the order of their devices. An empty tuple means that all devices are on
+    this machine.
+    """
     study: str = ""
-    """Name of the study that the run belongs to. Empty: it does not belong to a study."""
+    """Name of the study to which the run belongs. The string is empty if the run does not belong
+    to a study.
+    """
     study_cell: tuple[str, ...] = ()
-    """Settings `key=value` that identify the cell of the study."""
+    """Settings `key=value` that identify the run's cell in the study."""
     overrides: tuple[str, ...] = ()
-    """Overrides of the command line that repeat the job."""
+    """Command-line overrides with which the job can be repeated."""
     checkpoint: str = "off"
-    """When to write a checkpoint: `off`, `every:EPOCHS`, or `every:MINUTESmin`."""
+    """Checkpoint interval: `off`, `every:EPOCHS`, or `every:MINUTESmin`."""
     checkpoint_final: bool = False
-    """Keep the trained weights after the run."""
+    """True if the trained weights are kept after the run."""
     resume_from: Mapping[str, Json] = field(default_factory=dict)
-    """How the run resumes an interrupted attempt. Empty: the run starts from step 0.
+    """Checkpoint from which the run resumes an interrupted attempt. Empty if the run starts from
+    step 0.
 
-    `checkpoint` is the name of a file next to run.json. `stopped_ms` is the last time at which the
-    interrupted attempt was alive, in milliseconds since 1970. `resumptions` is the number of times
-    that the run was resumed.
+    `checkpoint` is the name of a file next to run.json. `stopped_ms` is the last time at
+    which the interrupted attempt was alive, in milliseconds since 1970. `resumptions` counts
+    how often the run was resumed.
     """
     environment_variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables that the workers inherit and that tune them, without secrets
-    (suite/launch/recorded_env.py).
+    """Inherited environment variables that affect the performance or results of workers, without
+    secrets (suite/launch/recorded_env.py).
     """
     open_network: bool = False
-    """True if `framework.allow_open_grpc` permits processes to listen on interfaces that anyone in
-    the network can reach.
+    """True if `framework.allow_open_grpc` allows processes to listen on network interfaces that
+    other users of the network can reach.
     """
     code_digest: str = ""
     """Digest of the code that the controller expects its workers to import
     (suite.common.source_code).
 
-    In a worker, this is the digest of the code that the worker imported. Empty in files of older
-    versions.
+    In a worker, the attribute is the digest of the code that the worker imported. The string
+    is empty in files of older versions.
     """
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
         """Write the specification to a JSON file atomically.
 
-        Arrays of the facts are copied to files next to it, so that workers do not need the data set
-        to read them.
+        Arrays among the data set facts are written to files in the same folder. Workers can thus
+        read the arrays without the data set.
         """
         value = asdict(self) | labels_and_deviations(self)
         for name, source in self.dataset_info.arrays.items():
@@ -138,7 +147,10 @@ class RunSpec:
         write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
     def seen_by_workers(self) -> RunSpec:
-        """Return the run with the paths that its workers see, which may differ in a container."""
+        """Return the specification with the paths that workers see.
+
+        These paths differ from the controller's paths if the workers run in a container.
+        """
         path_map = self.environment.get("path_map") or {}
         options = {
             name: (
@@ -155,9 +167,9 @@ class RunSpec:
 
 
 def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
-    """Return labels and deviations, as sentences and as data.
+    """Return the run's labels and deviations as JSON, as sentences and as structured data.
 
-    `run.json` and the `suite_run` line of a log have this form.
+    `run.json` and the `suite_run` line of a log use this format.
     """
     return {
         "labels": [label.text for label in run.labels],
@@ -168,9 +180,9 @@ def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
 
 
 def labels_from_json(value: Mapping[str, Json]) -> tuple[Label, ...]:
-    """Return the labels in an object from `labels_and_deviations`.
+    """Return the labels in a JSON object from `labels_and_deviations`.
 
-    The object of an older version, without `label_facts`, is accepted too.
+    Objects of older versions, which have no `label_facts`, are also accepted.
     """
     labels = [label_from_json(fact) for fact in value.get("label_facts") or ()]
     valid = tuple(label for label in labels if label is not None)
@@ -178,9 +190,9 @@ def labels_from_json(value: Mapping[str, Json]) -> tuple[Label, ...]:
 
 
 def deviations_from_json(value: Mapping[str, Json]) -> tuple[Deviation, ...]:
-    """Return the deviations in an object from `labels_and_deviations`.
+    """Return the deviations in a JSON object from `labels_and_deviations`.
 
-    The object of an older version, without `deviation_facts`, is accepted too.
+    Objects of older versions, which have no `deviation_facts`, are also accepted.
     """
     deviations = [deviation_from_json(fact) for fact in value.get("deviation_facts") or ()]
     valid = tuple(deviation for deviation in deviations if deviation is not None)
@@ -201,13 +213,13 @@ def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
 
 
 def read_run(path: Path) -> RunSpec:
-    """Return the run in a file.
+    """Read the specification of a run from its run.json.
 
     Args:
         path: The run.json of the run.
 
     Raises:
-        ValueError: The file has a different schema, or does not describe a run.
+        ValueError: The file has a different schema version, or does not describe a run.
         OSError: The file cannot be read.
     """
     value = files.read_json(path)
@@ -229,9 +241,10 @@ def read_run(path: Path) -> RunSpec:
 
 
 def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
-    """Return the facts in the run.json at `path`.
+    """Return the data set facts in the run.json at `path`.
 
-    Their arrays lie next to it. Raises ValueError, TypeError, AttributeError.
+    Arrays are read from files next to run.json. Raises ValueError, TypeError, or AttributeError if
+    the value is invalid.
     """
     arrays = {name: str(path.parent / file) for name, file in value.get("arrays", {}).items()}
     dataset_info: DatasetInfo = _build(DatasetInfo, {**value, "arrays": arrays}, path)
@@ -239,7 +252,7 @@ def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    # These keys are newer than the schema.
+    # These keys were added without a new schema version, so older files lack them.
     new: dict[str, Any] = {
         "hosts": [],
         "study": "",
@@ -262,7 +275,7 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
         "round": {},
         **value["settings"],
     }
-    settings.pop("clock", None)  # older files have the clock in addition to the round
+    settings.pop("clock", None)  # older files contain both the clock and the round
     value["settings"] = _build(Settings, settings, path)
     value["dataset_info"] = dataset_info_from_json(value["dataset_info"], path)
     value |= {"labels": labels_from_json(value), "deviations": deviations_from_json(value)}
@@ -273,10 +286,10 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old or the new content, but never a part of it.
+    """Write a text file atomically: readers see either the old or the new content.
 
-    On a full disk, an existing file is overwritten in place, within its allocated blocks, because
-    the end of a run must be recorded even then.
+    If the disk is full, an existing file is overwritten in place, in its already allocated blocks.
+    The end of a run can thus be recorded even on a full disk.
 
     Args:
         path: The file.

@@ -1,8 +1,8 @@
-"""Computes digests of the source code that a run imports.
+"""Compute digests of the source code that a run imports.
 
-The controller computes the digest that it expects, and each worker the digest of its loaded code. A
-digest covers paths and git's blob ids, so it can be computed from the files of a checkout and from
-a commit.
+The controller computes the expected digest. Each worker computes the digest of its loaded code. A
+digest is computed from paths and git blob ids, so it can be computed from a checkout or from a
+commit.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from suite.common.git_state import committed_blobs, git_state
 from suite.common.paths import PROJECT
 
 _SUITE_FOLDERS = ("agent", "catalog", "common", "launch", "machine", "worker")
-"""Folders of `suite` from which workers import (pyproject.toml, import contracts)."""
+"""Subfolders of `suite` from which workers import (pyproject.toml, import contracts)."""
 _SHARED = ("workloads/api", "workloads/common", "workloads/frameworks")
 _PACKAGE_FILE = "suite/__init__.py"
 _PACKAGES = ("suite", "workloads")
 _PLUGIN = "plugin:"
-"""Prefix of the names of plugins' files."""
+"""Prefix of plugin file names."""
 
 
 @dataclass(frozen=True)
 class LoadedCode:
-    """The source code of a worker process."""
+    """Digest and folder of the source code that a worker process has loaded."""
 
     digest: str
     root: str
-    """Folder that holds its `suite` package."""
+    """Folder that contains the loaded `suite` package."""
 
 
 def code_folders(workload: str, framework: str) -> tuple[str, ...]:
-    """Return the folders of a checkout from which a run of this workload and framework imports.
+    """Return the folders from which a run of a workload and framework imports code.
 
-    Their subfolders are included. In addition, a run imports `suite/__init__.py` and the files
-    directly in `workloads`.
+    The folders are relative to the checkout, and their subfolders are included. A run also imports
+    `suite/__init__.py` and the files directly in `workloads`, which are not in the result.
     """
     folders = [f"suite/{folder}" for folder in _SUITE_FOLDERS]
     return (*folders, *_SHARED, *sorted(_workload_folders(workload, framework)))
 
 
 def _is_code(path: str, folders: Sequence[str]) -> bool:
-    """Check whether a file belongs to a run's code.
+    """Check whether a file belongs to the code of a run.
 
-    `path` is relative to the checkout, `folders` are its `code_folders`.
+    `path` is relative to the checkout. `folders` is the result of `code_folders`.
     """
     if not path.endswith(".py"):
         return False
@@ -65,17 +65,17 @@ def _is_code(path: str, folders: Sequence[str]) -> bool:
 def expected_digest(workload: str, framework: str) -> str:
     """Return the digest of the code that workers import from the checkout of this process.
 
-    It is cached.
+    The result is cached.
     """
     return _digest(_blobs(_listed_files(str(PROJECT), workload, framework)))
 
 
 def loaded_code(workload: str, framework: str) -> LoadedCode:
-    """Return one digest of the code that this process has loaded.
+    """Return the digest of the code that this process has loaded.
 
-    It covers the imported modules and all files in `code_folders` of their checkout. A module of
-    these packages that was loaded from a different folder is included under its full path, so it
-    changes the digest.
+    The digest includes the imported modules and all files in `code_folders` of their checkout. A
+    module of these packages that was loaded from a different folder is included with its full path,
+    so it changes the digest.
     """
     root = os.path.dirname(sys.modules["suite"].__path__[0])
     files = _listed_files(root, workload, framework)
@@ -91,15 +91,18 @@ def loaded_code(workload: str, framework: str) -> LoadedCode:
 
 
 def digest_below(root: Path, workload: str, framework: str) -> str:
-    """Return the digest of the code in a copy of a checkout, such as `source` of a package."""
+    """Return the digest of the code in a copy of a checkout.
+
+    An example is the folder `source` of a submission package.
+    """
     return _digest(_blobs(_listed_files(str(root), workload, framework)))
 
 
 def files_unlike_commit(workload: str, framework: str) -> list[str]:
-    """Return the files of a run's code in this checkout that differ from its commit.
+    """Return the files of a run's code that differ between this checkout and its commit.
 
-    Added and missing files are included. Empty without git. Files of plugins are not compared,
-    because they do not belong to this repository.
+    The list includes added and missing files. The list is empty if git is not available. Files of
+    plugins are not compared, because they do not belong to this repository.
     """
     commit = git_state()["commit"]
     committed = committed_blobs(commit, _PACKAGES) if isinstance(commit, str) else None
@@ -120,7 +123,7 @@ def files_unlike_commit(workload: str, framework: str) -> list[str]:
 
 
 def code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
-    """Return a deviation if the code of this checkout differs from the commit in the log."""
+    """Return a deviation if the code in this checkout differs from its commit."""
     changed = files_unlike_commit(workload, framework)
     if not changed:
         return ()
@@ -131,7 +134,7 @@ def code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
 
 
 def blob_id(content: bytes, algorithm: str = "sha1") -> str:
-    """Return git's id of a file with this content."""
+    """Return the git blob id of a file's content."""
     return hashlib.new(
         algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False
     ).hexdigest()
@@ -156,7 +159,7 @@ def _modules(workload: str, framework: str) -> list[str]:
 
 
 def _workload_folders(workload: str, framework: str) -> set[str]:
-    """Return the folders of `workloads` that define the workload and its trainer."""
+    """Return the subfolders of `workloads` that define the workload and its trainer."""
     parts = [module.split(".") for module in _modules(workload, framework)]
     return {
         f"workloads/{names[1]}" for names in parts if names[0] == "workloads" and len(names) > 1
@@ -168,7 +171,7 @@ def _plugin_packages(workload: str, framework: str) -> set[str]:
 
 
 def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
-    """Return the paths of a run's Python files, by name.
+    """Map the name of each Python file in a run's code to the file's path.
 
     The files come from the checkout at `root` and from installed plugins.
     """
@@ -183,7 +186,7 @@ def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
                 f"{_PLUGIN}{package}{path[len(folder) :]}": path for path in _python_files(folder)
             }
         if spec is not None and spec.submodule_search_locations is None and spec.origin:
-            found[f"{_PLUGIN}{package}"] = spec.origin  # the package is a single module
+            found[f"{_PLUGIN}{package}"] = spec.origin  # the package is a single file
     return found
 
 
@@ -195,13 +198,13 @@ def _files_in(folder: str) -> list[str]:
 
 
 def _python_files(path: str) -> Iterator[str]:
-    """Yield the Python files in a folder and below it."""
+    """Yield the Python files in a folder and its subfolders."""
     for folder, _, names in os.walk(path):
         yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
 
 
 def _blobs(files: Mapping[str, str], algorithm: str = "sha1") -> dict[str, str]:
-    """Return the blob ids of files by name. A file that cannot be read has the id `unreadable`."""
+    """Map file names to blob ids. A file that cannot be read has the id `unreadable`."""
     blobs = {}
     for name, path in files.items():
         try:

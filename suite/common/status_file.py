@@ -1,6 +1,6 @@
-"""`status.json`, the state of a run.
+"""Reader and writer of `status.json`, which records the status of a run.
 
-Only the controller writes it, and all readers use this class.
+Only the controller writes `status.json`. All readers use the class `StatusFile`.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ _LIMIT_BYTES = 1 << 20
 class StatusFile:
     """Content of `status.json`.
 
-    Files of older versions, and damaged files, lack some of the fields.
+    Damaged files, and files of older versions, lack some of the fields.
     """
 
     status: str
-    """Value of an `EndStatus`. Empty: the file has no status."""
+    """Value of an `EndStatus`. The string is empty if the file contains no status."""
     reason: str = ""
-    """The cause in a sentence."""
+    """Cause of the end as a sentence."""
     process: int | None = None
     """Rank of the process to which the reason refers."""
     node: str = ""
-    """Machine of this process.
+    """Machine of the process in `process`.
 
-    Empty: the run is on a single machine, or the reason does not refer to a process.
+    The string is empty if the run uses a single machine, or if the reason does not refer to a
+    process.
     """
     code: str = ""
-    """Value of the `EndCode` that belongs to the reason. Empty in files of older versions."""
+    """Value of the `EndCode` for the reason. The string is empty in files of older versions."""
     started: str | None = None
     """Time (ISO 8601) at which the controller started the run."""
     ended: str | None = None
-    """Time (ISO 8601) at which the run ended. None: it has not ended."""
+    """Time (ISO 8601) at which the run ended, or None if the run has not ended."""
     controller: Mapping[str, Json] | None = None
-    """Identity of the controller (`workloads.process_identity.this_process`)."""
+    """Identity of the controller process (`workloads.process_identity.this_process`)."""
     run_index: int | None = None
     workload: str = ""
     framework: str = ""
@@ -54,19 +55,19 @@ class StatusFile:
     devices: int | None = None
     """Number of devices of the run."""
     open_reasons: tuple[str, ...] = ()
-    """Reasons for division open that were found during the run."""
+    """Reasons for the open division that were found during the run."""
 
     @property
     def end(self) -> RunEnd | None:
-        """End of the run, or None without a status.
+        """Return how the run ended, or None if the file contains no status.
 
-        An unknown status of a later version counts as a failure.
+        An unknown status from a later version is treated as a failure.
         """
         return end_of(self.status, self.code, self.reason) if self.status else None
 
     @property
     def seconds(self) -> float:
-        """Time from the start to the end of the run in seconds.
+        """Return the seconds between the start and the end of the run.
 
         Raises ValueError if a time is missing or invalid.
         """
@@ -76,16 +77,16 @@ class StatusFile:
             return (
                 datetime.fromisoformat(self.ended) - datetime.fromisoformat(self.started)
             ).total_seconds()
-        except TypeError as error:  # a time with and a time without a time zone
+        except TypeError as error:  # only one of the two times has a time zone
             raise ValueError(str(error)) from None
 
     @classmethod
     def read(cls, path: Path) -> StatusFile:
-        """Return the content of a file.
+        """Read a `status.json` file.
 
         Raises:
             OSError: The file cannot be read, or is too large.
-            ValueError: The file does not hold a JSON object.
+            ValueError: The file does not contain a JSON object.
         """
         try:
             value = json.loads(files.read_text(path, "replace", _LIMIT_BYTES))
@@ -97,7 +98,7 @@ class StatusFile:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StatusFile:
-        """Return the content in a JSON object.
+        """Build the object from the JSON content of a file.
 
         Unknown keys and values of wrong types are ignored.
         """
@@ -120,8 +121,9 @@ class StatusFile:
         )
 
     def write(self, path: Path) -> None:
-        """Write the file atomically. Raises OSError."""
-        from suite.common.runspec import write_atomically  # readers do not need its imports
+        """Write the file atomically. Raise OSError if it cannot be written."""
+        # imported here because readers do not need its imports
+        from suite.common.runspec import write_atomically
 
         value: dict[str, Json] = {
             "status": self.status,

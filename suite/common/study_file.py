@@ -30,12 +30,12 @@ _KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure")
 _FORM = "See conf/study/batch_size.yaml for an example"
 
 Point = Mapping[str, str]
-"""Keys and values of overrides."""
+"""Overrides, as a mapping of keys to values."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment in a given size."""
+    """A study in a selected size."""
 
     name: str
     sentence: str
@@ -48,34 +48,34 @@ class Study:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys that differ between cells: first the keys of the axes, then those of the points."""
+        """Return the keys that differ between cells, first those of the axes."""
         return tuple(dict.fromkeys([*self.axes, *(key for point in self.points for key in point)]))
 
 
 @dataclass(frozen=True)
 class StudyCell:
-    """A job of a study."""
+    """A job of a study, which is a cell of the study's table."""
 
     study: Study
     values: Point
-    """Keys that differ between cells, with the values of this cell."""
+    """Overrides that identify this cell. The keys are those that differ between cells."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Settings `key=value`, as in the log."""
+        """Return the settings as `key=value` strings, as in the log."""
         return tuple(f"{key}={value}" for key, value in self.values.items())
 
 
 def study_names() -> list[str]:
-    """Return the sorted names of studies.
+    """Return the sorted names of all studies.
 
-    They come from conf/study/, the user's configuration folders, and plugins.
+    Studies are defined in conf/study/, in the user's configuration folders, and by plugins.
     """
     return sorted({*conf.files("study"), *registry.names(registry.STUDIES)})
 
 
 def load_study(name: str, size: str = "full") -> Study:
-    """Return the study with a name.
+    """Return a study by name.
 
     Args:
         name: Name of the study.
@@ -92,7 +92,7 @@ def load_study(name: str, size: str = "full") -> Study:
 
 
 def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
-    """Return the study with a description.
+    """Build a study from its description.
 
     Args:
         name: Name of the study.
@@ -100,7 +100,7 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
         described: The parsed description.
 
     Raises:
-        ValueError: The description is invalid. The error is a single line.
+        ValueError: The description is invalid. The error message is a single line.
     """
     unknown = set(described) - set(_KEYS)
     if unknown or not isinstance(described.get("sentence"), str):
@@ -139,14 +139,14 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
 
 
 def to_override_text(value: Json) -> str:
-    """Return a value of a file in the form of a command-line override."""
+    """Format a value from a file as the value of a command-line override."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _described(name: str) -> Mapping[str, Any]:
     """Return the description of a study, from its file or from a plugin.
 
-    A plugin provides a description or the path of a file.
+    A plugin provides the description itself or the path of a file.
     """
     source = conf.files("study").get(name) or registry.load_study(name)
     if not isinstance(source, str | Path):

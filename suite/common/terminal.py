@@ -1,6 +1,6 @@
-"""Makes text safe for a terminal.
+"""Sanitize text for output to a terminal.
 
-Text from a file may contain escape sequences that a terminal executes.
+Text from files may contain escape sequences, which the terminal would execute.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ from workloads.files import printable
 def clean_lines(text: str) -> str:
     """Return the text with control and formatting characters replaced by spaces.
 
-    Line ends are kept.
+    Line breaks are kept.
     """
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))

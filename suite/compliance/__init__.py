@@ -1,4 +1,5 @@
-"""Checks logs with mlperf-logging's compliance checker and with further rules of this suite.
+"""Check logs with mlperf-logging's compliance checker and with additional rules.
 
-Complaints of the checker are explained, with a remedy. The package reads logs and starts no run.
+The package explains each message of the checker and suggests a remedy. It only reads logs and does
+not start runs.
 """

@@ -1,8 +1,8 @@
-"""Checks logs against the MLPerf rules with mlperf-logging's compliance checker.
+"""Check logs against the MLPerf rules with mlperf-logging's compliance checker.
 
-Each complaint contains a remedy. The checker runs the code in rule files. Rule files come from
-mlperf-logging or from the user, or they are generated from the round tables. Text of a log never
-becomes code, and it cannot name a file outside the folders of these rule files.
+Each complaint contains a suggested remedy. The checker executes code from rule files. A rule file
+comes from mlperf-logging or from the user, or is generated from the tables of the rounds. Text from
+a log is never executed. It also cannot select a file outside the folders of these rule files.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ from suite.results.text import clean
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of `suite check` for a log or a part of a submission tree."""
+    """Result of `suite check` for a log or for an item of a submission tree."""
 
     path: Path
     passed: bool
     text: str
-    """A single line."""
+    """Summary of the result in a single line."""
     rules_name: str
-    """Name of the rule file or checker that was used."""
+    """Name of the rule file or checker that was applied."""
     complaints: tuple[Complaint, ...]
     remarks: tuple[str, ...] = ()
-    """Findings that do not fail the log.
+    """Findings that do not make the check fail.
 
-    These are deviations that the reader and the checker tolerate, and MLPerf's target if a demo has
-    a different target.
+    Examples are format errors that the log reader and the checker tolerate. For a demo with a
+    different target, the remarks include MLPerf's target.
     """
     judged: bool = True
-    """False for a run that has not ended, and if there are no rules for the log.
+    """False if the run has not ended, or if no ruleset applies to the log.
 
-    `passed` then has no meaning.
+    In this case, `passed` has no meaning.
     """
     why_rules: str = ""
-    """Reason for the choice of these rules, if the log does not determine them."""
+    """Reason for choosing these rules. The string is empty if the log determines the rules."""
     missed_target: bool = False
-    """True if the log fails only because its run missed the target and did not claim success."""
+    """True if the log fails only because the run missed its target and did not claim success."""
 
     @classmethod
     def of(
         cls, path: Path, rules: str, good: str, complaints: Sequence[Complaint], werror: bool
     ) -> Verdict:
-        """Return the verdict that follows from complaints.
+        """Build a verdict from complaints.
 
-        `good` is its text if there are no complaints.
+        `good` is the verdict's text if the list of complaints is empty.
         """
         passed = not any(werror or not complaint.warning for complaint in complaints)
         return cls(
@@ -80,17 +80,17 @@ class Verdict:
 
 
 def counted(complaints: Sequence[Complaint]) -> str:
-    """Return the number of complaints as text: `1 complaint`, `2 complaints`."""
+    """Format the number of complaints as text: `1 complaint`, `2 complaints`."""
     return f"{len(complaints)} complaint{'s' if len(complaints) != 1 else ''}"
 
 
 def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Verdict:
-    """Check a log. No content of a log raises an error.
+    """Check a log. Invalid content of the log never raises an error.
 
     Args:
         path: The log.
         rules: A ruleset of mlperf-logging (`6.1.0`), the name of generated rules (`ncf_demo`), or
-            the path of a rule file. None chooses the rules of the log's round.
+            the path of a rule file. None selects the rules of the log's round.
         werror: Treat warnings as errors.
 
     Raises:
@@ -126,7 +126,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if asked := asked_otherwise(record):
         kept = [item for item in complaints if item.key not in OF_TRAINING]
         complaints = kept + [asked] * (profile == "reference" and len(kept) < len(complaints))
-    # The target of a demo with the rules of MLPerf does not come from these rules.
+    # If a demo is checked with MLPerf's rules, its target does not come from these rules.
     elif chosen.replaces_ruleset or profile == "reference":
         changed = changed_target(record)
         complaints = [
@@ -183,7 +183,7 @@ def _complaints(
     rules: Ruleset,
     werror: bool,
 ) -> list[Complaint]:
-    """Return the complaints about lines that the checker cannot read, and those of the rules."""
+    """Return the complaints about unreadable lines and about violated rules."""
     complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
     last_of_each_line = list({event.line: event for event in events}.values())
     counts = Counter(event.line for event in events)
@@ -193,7 +193,8 @@ def _complaints(
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
     complaints += run_checker(last_of_each_line, rules, werror)
-    # The remaining missing records follow from the cut.
+    # Keep only the complaint about `run_stop`, because the log ends before the other missing
+    # records.
     if record.status == "truncated":
         complaints = [
             item for item in complaints if item.found != MISSING or item.key == "run_stop"
@@ -202,10 +203,10 @@ def _complaints(
 
 
 def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint]) -> list[Complaint]:
-    """Return the complaints in `found` about keys for which the rules have no complaint.
+    """Return the complaints in `found` whose keys violate no rule in `complaints`.
 
-    A missed target hides no complaint: a further complaint about the same key decides whether a
-    result set accepts the log.
+    Complaints about a missed target do not suppress complaints about the same key. The suppressed
+    complaint might decide whether the log is accepted in a result set.
     """
     by_rules = (item for item in complaints if item.kind is ComplaintKind.RULE)
     keys = {item.key for item in by_rules if not item.warning and item.key}
@@ -213,11 +214,11 @@ def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint])
 
 
 def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Complaint | None:
-    """Return the complaint about a run that did not end with success.
+    """Return the complaint about a run that did not end successfully.
 
-    Returns None if `complaints` already contains a complaint about its end. The rules do not
-    compare the order of records: a run that stopped before its deciding evaluation has all records
-    that they require.
+    Returns None if `complaints` already contains a complaint about the run's end. The check is
+    needed because the rules do not compare the order of records. A run that stopped before its
+    deciding evaluation still has all required records.
     """
     keys = {item.key for item in complaints if not item.warning}
     if record.finished or keys.intersection(("run_stop", "eval_accuracy")):
@@ -230,17 +231,14 @@ def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Com
 
 
 def _of_target(complaint: Complaint) -> bool:
-    """Return True for the complaint that no evaluation reached the target of the rules.
-
-    Demos have different targets.
-    """
+    """Return True if the complaint is that no evaluation reached the target of the rules."""
     return complaint.key == "eval_accuracy" and complaint.kind is ComplaintKind.TARGET_MISSED
 
 
 def not_ended(path: Path) -> Verdict:
-    """Return the verdict on a run that is in progress, or whose controller was killed.
+    """Return the verdict for a run that is in progress or whose controller was killed.
 
-    It is not judged.
+    Such a run is not checked against the rules.
     """
     return Verdict(
         path,
@@ -253,7 +251,7 @@ def not_ended(path: Path) -> Verdict:
 
 
 def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict:
-    """Return the verdict on a log that no ruleset, or not the requested ruleset, can read."""
+    """Return the verdict for a log that the requested ruleset, or any other, cannot read."""
     name, why = "none", "of round v0.5, for which mlperf-logging has no rules"
     if record.settings.profile and rulesets.ruleset_of(record) is None:
         named = clean(record.settings.ruleset, 20)
@@ -284,7 +282,7 @@ def _joined_records(line: int) -> Complaint:
 
 
 def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield the complaint on a log to which a relaunched program appended."""
+    """Yield a complaint if a relaunched program appended its records to the log."""
     found = attempts.find_attempts(without_repeats(events))
     if len(found) > 1:
         parts = (f"{first} to {last}" for first, last in (attempt.lines for attempt in found[:10]))
@@ -294,7 +292,10 @@ def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
-    """Return the complaint on a log of an old version under round v0.5, whose first epoch is 1."""
+    """Return the complaint about an old log whose first epoch is 1 instead of 0.
+
+    The complaint only applies to round v0.5.
+    """
     first = next((event for event in events if event.key == "epoch_start"), None)
     of_round = find_round(record.settings.rules) if record.settings.profile else None
     if (
@@ -309,7 +310,8 @@ def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | No
         for event in events
         if event.key == "suite_run"
     ):
-        # A later version wrote the log: its warm-up steps contain the start of the first epoch.
+        # A later version wrote the log, in which the warm-up steps contain the start of the first
+        # epoch.
         return None
     do = (
         "an older version of the suite wrote the log. Only the numbers of the epochs differ, and"
@@ -347,7 +349,7 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
 
 
 def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[Complaint]:
-    """Run the checker in this process on the parsed records. Return its messages as complaints."""
+    """Run the checker in this process on the parsed records, and return its complaints."""
     lines = [_log_line(event, rules.ruleset) for event in events]
     stopped: list[Complaint] = []
     with open_rules(rules) as rule_file, rule_files.captured_messages():
@@ -355,7 +357,7 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
         checker = rule_files.restricted_checker(rules.ruleset, folders, werror=werror)
         try:
             checker.check_loglines(lines, str(rule_file))
-        except Exception as error:  # Code of a rule cannot compare a value.
+        except Exception as error:  # code in a rule file cannot compare a value
             problem = f"the checker stopped with {type(error).__name__}: {error}"
             needed = (
                 "values of the type that the rules expect (eval_accuracy: a number), and rules"
@@ -365,8 +367,8 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
             stopped = [Complaint("", 0, problem, needed, do)]
     rule_hints = hints(rules)
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
-    # If a value (a benchmark, an optimizer) has no rules, there is already a complaint about the
-    # value.
+    # If a value such as a benchmark or an optimizer has no rules, a complaint about the value
+    # already exists.
     messages = [text for text in messages if text not in checker.missing_rules_messages] or messages
     complaints = [explain(message, events, rule_hints) for message in messages]
     complaints += [
@@ -377,9 +379,10 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
 
 
 def _log_line(event: Event, ruleset: str) -> Any:
-    """Return a line in the form and type of the ruleset's parser. v0.6 counts seconds.
+    """Convert a record to the line type of the ruleset's parser.
 
-    Code in rule files copies and changes some lines, so their type matters.
+    Times are in seconds in ruleset 0.6.0, and in milliseconds in later rulesets. Code in rule files
+    copies and modifies some lines, so the lines must have the type that the code expects.
     """
     value = {"value": event.value, "metadata": dict(event.metadata)}
     time = event.time_ms / 1000 if ruleset == "0.6.0" else event.time_ms

@@ -1,6 +1,6 @@
-"""Turns messages of the compliance checker into complaints.
+"""Convert messages of the compliance checker to complaints.
 
-A complaint has a key, the value that was found, the value that is needed, and a remedy.
+A complaint contains a log key, the value that was found, the required value, and a remedy.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from suite.results.text import clean
 
 
 class ComplaintKind(enum.Enum):
-    """The kind of a complaint, for code that decides by it."""
+    """Kind of a complaint, for code that treats missed targets differently."""
 
     RULE = "rule"
-    """A rule is violated, or the log contradicts itself."""
+    """The log violates a rule or contradicts itself."""
     TARGET_MISSED = "target missed"
-    """The run did not reach the target, and its log does not claim that it did.
+    """The run did not reach the target, and its log does not claim success.
 
     A result set may contain such runs (docs/how-to/check_and_package.md).
     """
@@ -33,25 +33,25 @@ class ComplaintKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Complaint:
-    """A problem of a log."""
+    """A problem that the check found in a log."""
 
     key: str
-    """The log key. Empty: the line or the file as a whole."""
+    """Log key. The string is empty if the complaint is about a whole line or about the file."""
     line: int
-    """Line in the file, from 1. 0: the complaint does not concern a single line."""
+    """Line number in the file, starting at 1. 0 if the complaint is not about a single line."""
     found: str
     needed: str
     do: str
     warning: bool = False
-    """True: the log fails only with --werror."""
+    """True if the log fails only with --werror."""
     kind: ComplaintKind = ComplaintKind.RULE
 
 
 MISSING = "not in the log"
-"""`found` of a key that is required and absent."""
+"""Value of `Complaint.found` if a required key is missing."""
 _JOINED = "aggregated_"
-"""Prefix of keys that rule files (Stable Diffusion's) derive from several lines with a different
-key.
+"""Prefix of keys that rule files derive from several lines with a different key (Stable
+Diffusion).
 """
 _CHECK = re.compile(
     r"CHECK for '(.*?)' failed in line (\d+):\n.*?\nfailed test: (.*?)\ncurrent context", re.DOTALL
@@ -81,9 +81,9 @@ _WHAT_TO_DO: Mapping[str, str] = {
     "global_batch_size": "log the samples per optimizer step over all devices",
 }
 OF_TRAINING = ("run_stop", "eval_accuracy", "eval_start", "eval_stop", "epoch_start", "epoch_stop")
-"""Keys that show whether and how the run reached the target."""
+"""Log keys that show whether and how the run reached the target."""
 _KEYS_OF_EVENTS = ("run_stop", "eval_accuracy", "cache_clear")
-"""Keys that are missing if an event did not happen, not because it was not logged."""
+"""Log keys of events. If such a key is missing, the event did not happen."""
 _TESTS_IN_WORDS: Mapping[str, str] = {
     "s['init_started']": "after init_start",
     "s['run_started']": "after run_start",
@@ -112,9 +112,9 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
 def explain(
     message: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
 ) -> Complaint:
-    """Return a message of the checker as a complaint.
+    """Convert a message of the checker to a complaint.
 
-    `hints` maps a key to its rule, which may have NEEDS and DO.
+    `hints` maps a key to its rule, which may contain NEEDS and DO.
     """
     if match := _CHECK.match(message):
         key, line = match[1].removeprefix(_JOINED), max(int(match[2]), 0)
@@ -151,9 +151,9 @@ def _is_unsuccessful_stop(event: Event) -> bool:
 
 
 def asked_otherwise(record: RunRecord) -> Complaint | None:
-    """Return the complaint on a run that was not requested to reach the target, and that completed.
+    """Return the complaint about a completed run that was not started to reach the target.
 
-    Returns None for all remaining runs.
+    Returns None for all other runs.
     """
     settings = record.settings
     if not settings.profile or settings.to_target or not record.finished:
@@ -175,9 +175,9 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
 
 
 def changed_target(record: RunRecord) -> str:
-    """Return the remedy for a run whose targets differ from the rules.
+    """Return the remedy for a run whose targets differ from the targets in the rules.
 
-    Empty if the targets are those of the rules.
+    The string is empty if the targets are equal.
     """
     about_targets = [
         deviation
@@ -203,9 +203,9 @@ def changed_target(record: RunRecord) -> str:
 
 
 def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint:
-    """Return the complaint for `Required EXACTLY_ONE occurrence of 'x' but found n`.
+    """Convert a message such as `Required EXACTLY_ONE occurrence of 'x' but found n`.
 
-    The message may also have AT_LEAST_ONE and several keys.
+    The message may also contain AT_LEAST_ONE instead of EXACTLY_ONE, and several keys.
     """
     keys = [key.removeprefix(_JOINED) for key in re.findall(r"'([^']*)'", match[2])]
     key = " or ".join(keys)
@@ -244,7 +244,7 @@ def _what_to_do(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _event_text(event: Event) -> str:
-    """Return value and metadata of an event in one line, without the source location."""
+    """Format the value and metadata of an event in one line, without the source location."""
     texts = [] if event.value is None else [_json_text(event.value)]
     texts += [
         f"{name} {_json_text(value)}"
@@ -262,7 +262,7 @@ def _json_text(value: Any) -> str:
 
 
 def _best_value_text(key: str, events: Sequence[Event]) -> str:
-    """Return the best logged value of a key: `best 0.612 (epoch 7) of 20`."""
+    """Format the best logged value of a key, such as `best 0.612 (epoch 7) of 20`."""
     same_key = [event for event in events if event.key == key]
     numbers = [(value, event) for event in same_key if (value := number(event.value)) is not None]
     if not numbers:
@@ -277,9 +277,9 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
 
 
 def _metrics_text(key: str, events: Sequence[Event]) -> str:
-    """Return the last value of each metric of a key: `FID 95.2, CLIP 0.14`.
+    """Format the last value of each metric of a key, such as `FID 95.2, CLIP 0.14`.
 
-    The log has a line for each metric.
+    The log contains a separate line for each metric.
     """
     last = {
         str(event.metadata.get("metric", "")): event.value for event in events if event.key == key
@@ -294,7 +294,7 @@ def _metrics_text(key: str, events: Sequence[Event]) -> str:
 
 
 def condition_text(test: str) -> str:
-    """Return a condition of a rule file in words. An unknown condition is quoted."""
+    """Describe a condition of a rule file in words. An unknown condition is quoted."""
     return " and ".join(
         _single_condition_text(part.strip()) for part in test.strip().split(" and ")
     )

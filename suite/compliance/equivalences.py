@@ -21,22 +21,22 @@ RANDOM_NUMBERS = (
 
 
 def equivalences(record: RunRecord) -> list[str]:
-    """Return notes on the random numbers, the workload, and the optimizer of a run.
+    """Return notes about the random numbers, the workload, and the optimizer of a run.
 
-    The log of the run is from this suite.
+    The run's log must be from this suite.
     """
     settings, optimizer = (
         record.settings,
         clean(str(record.hyperparameters.get("opt_name", "")), 20),
     )
-    optimizer = optimizer.removesuffix("_with_momentum")  # Mask R-CNN's logs
+    optimizer = optimizer.removesuffix("_with_momentum")  # the logs of Mask R-CNN use this name
     try:
         workload = registry.load_workload(settings.workload)
         stated, listed = (
             workload.known_deviations,
             get_round(settings.rules, workload).listed_optimizers,
         )
-    except ValueError:  # The workload is not installed here, or its round does not have it.
+    except ValueError:  # The workload is not installed, or its round does not include it.
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]
     if not optimizer:

@@ -1,4 +1,4 @@
-"""Finds the rules for `suite check --rules`, and opens rules for the compliance checker."""
+"""Find the rules for `suite check --rules`, and open them for the compliance checker."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ RULESET = rulesets.DEFAULT
 
 
 def find_rules(name: str) -> Ruleset:
-    """Return the rules for `--rules`: a ruleset, generated rules, or the path of a rule file.
+    """Return the rules that `--rules` selects.
+
+    `name` is a ruleset, the name of generated rules, or the path of a rule file.
 
     Raises:
-        ValueError: There are no such rules, or the file is not a rule file.
+        ValueError: The rules do not exist, or the file is not a rule file.
     """
     ruleset = name.removeprefix("training_").removeprefix("v")
     if ruleset in rulesets.installed():
@@ -39,10 +41,10 @@ def find_rules(name: str) -> Ruleset:
 
 @contextlib.contextmanager
 def open_rules(rules: Ruleset) -> Iterator[Path]:
-    """Context with the path of the rule file that the compliance checker opens.
+    """Provide the path of the rule file for the compliance checker.
 
-    Generated rules are written to a temporary folder that only the user can change. The folder is
-    removed at the end of the context.
+    Generated rules are written to a temporary folder that only the current user can change. The
+    folder is removed at the end of the `with` block.
     """
     if not rules.generated:
         yield rules.file or Path(f"training_{rules.ruleset}", "common.yaml")
@@ -54,7 +56,10 @@ def open_rules(rules: Ruleset) -> Iterator[Path]:
 
 
 def hints(rules: Ruleset) -> dict[str, Mapping[str, Any]]:
-    """Return the rule of each log key, with NEEDS and DO. Empty for the rules of mlperf-logging."""
+    """Map each log key to its rule, which may contain NEEDS and DO.
+
+    The mapping is empty for rules of mlperf-logging.
+    """
     entries: Sequence[Mapping[str, Any]] = rule_entries(rules.file) if rules.file else ()
     if rules.generated:
         entries = generated_rules.rule_entries(rules.generated)
@@ -62,10 +67,14 @@ def hints(rules: Ruleset) -> dict[str, Mapping[str, Any]]:
 
 
 def rule_entries(path: Path) -> list[Mapping[str, Any]]:
-    """Return the entries of a rule file as text. Only the checker runs the code in it."""
+    """Return the entries of a rule file as strings.
+
+    Only the checker executes code from the file.
+    """
     try:
         text = read_text(path)
-        parse_yaml(text, path, allow_duplicate_keys=True)  # published rule files repeat keys
+        # some published rule files contain duplicate keys
+        parse_yaml(text, path, allow_duplicate_keys=True)
         entries = rule_files.parse_rules(text)
         listed = isinstance(entries, list) and all(
             isinstance(entry, dict) and len(entry) == 1 for entry in entries

@@ -1,10 +1,10 @@
-"""Generates the suite's rules for mlperf-logging's compliance checker from the round tables.
+"""Generate rules for mlperf-logging's compliance checker from the rounds' tables.
 
-mlperf-logging has no rules for NCF or for round v0.5. This module contains the parts of the rules
-that do not depend on a round: the order of the records, how often each occurs, and the advice.
-Targets, metrics, benchmarks, the clock, the number of the first epoch, and the counts of the
-reference come from the table of the round and from its workloads. Values become Python code by
-`repr`. No value of a log becomes part of a rule.
+mlperf-logging has no rules for NCF or for round v0.5. This module defines the rules that are the
+same for all rounds: the order of the records, how often each record occurs, and the remedies.
+Targets, metrics, benchmarks, the clock, the number of the first epoch, and the reference's data
+counts come from the round's table and its workloads. Values are converted to Python code with
+`repr`. A value from a log never becomes part of a rule.
 
 `python -m suite.compliance.generated_rules ncf_demo > FILE` writes a rule file for the checker of
 mlperf-logging.
@@ -27,12 +27,14 @@ from suite.results.targets import metric_abbreviation
 from workloads.api import Round, Settings, Workload
 
 NCF_DEMO, NCF_REFERENCE, OF_V05 = NAMES = ("ncf_demo", "ncf_reference", "v0.5")
-"""Rules for NCF demos, for NCF with `profile=reference`, and for the rest of round v0.5."""
+"""Names of the generated rules: for NCF demos, for NCF with `profile=reference`, and for all other
+workloads of round v0.5.
+"""
 _NCF = "ncf"
 _INIT_MS = 20 * 60 * 1000
-"""Longest time between `init_start` and `init_stop` in milliseconds."""
+"""Maximum time between `init_start` and `init_stop` in milliseconds."""
 _OPTIMIZER_NAMES = {"adam": ("adam", "lazy_adam")}
-"""Maps an optimizer to the names under which logs of round v0.5 list its implementations."""
+"""Maps an optimizer to the names of its implementations in logs of round v0.5."""
 
 _SAME_EPOCH = "v['metadata']['epoch_num'] == s['epoch']"
 _NEXT_EPOCH = "v['metadata']['epoch_num'] == s['epoch'] + 1"
@@ -52,21 +54,21 @@ _COUNTS: Mapping[str, str] = {
     **dict.fromkeys(("input_hp_num_neg", "eval_hp_num_neg"), _AS_THE_RULES),
     **dict.fromkeys(("model_hp_mf_dim", "model_hp_mlp_layer_sizes"), _FULL_MODEL),
 }
-"""Log keys of NCF that must have the reference's values under `profile=reference`, and the advice.
+"""Maps each NCF log key that `profile=reference` fixes to the reference's value to a remedy.
 
-Empty advice is replaced by advice that names the data set.
+An empty remedy is replaced by a remedy that names the data set.
 """
 
 Entry = Mapping[str, Mapping[str, str]]
 """Entry of a rule file.
 
-The checker runs CHECK, POST and CODE. `suite check` prints NEEDS and DO if a CHECK fails.
+The checker executes CHECK, POST, and CODE. `suite check` prints NEEDS and DO if a CHECK fails.
 """
 
 
 @functools.cache
 def rule_entries(name: str) -> Sequence[Entry]:
-    """Return the entries of a rule file, one of `NAMES`.
+    """Return the entries of the generated rules `name`, which is an item of `NAMES`.
 
     Raises:
         ValueError: The table of a round is invalid.
@@ -78,7 +80,7 @@ def rule_entries(name: str) -> Sequence[Entry]:
 
 @functools.cache
 def rule_text(name: str) -> str:
-    """Return the text of a rule file, one of `NAMES`."""
+    """Return the generated rules `name` as the text of a rule file."""
     head = (
         f"# Rules {name} of the suite, generated from the round tables. Use with --ruleset 0.7.0"
         " --config."
@@ -90,9 +92,10 @@ def rule_text(name: str) -> str:
 
 
 def _ncf_entries(is_reference: bool) -> list[Entry]:
-    """Return the rules for NCF. The init window is optional, because clock v0.5 has none.
+    """Return the rules for NCF. `init_start` and `init_stop` are optional.
 
-    Logs without `suite_run` count epochs from 1.
+    The two records are optional because the clock of v0.5 does not use them. In logs without
+    `suite_run`, the first epoch must be 1.
     """
     kind = registry.load_workload(_NCF)
     found = get_round(kind.default_rules, kind)
@@ -128,7 +131,7 @@ def _ncf_entries(is_reference: bool) -> list[Entry]:
 def _v05_entries() -> list[Entry]:
     """Return the rules for the workloads of round v0.5 except NCF.
 
-    A log has a number as its quality, or a dictionary if the workload has several metrics.
+    The quality in a log is a number, or a dictionary if the workload has several metrics.
     """
     kinds = [registry.load_workload(name) for name in workload_names(OF_V05) if name != _NCF]
     of_round = get_round(OF_V05, kinds[0])
@@ -165,9 +168,9 @@ def _v05_entries() -> list[Entry]:
 
 
 def _begin(state: str, epoch: int) -> Entry:
-    """Return the entry that sets the state of the rules.
+    """Return the entry that initializes the state of the rules.
 
-    `epoch` is one less than the first epoch.
+    `epoch` is the number of the first epoch minus 1.
     """
     common = f"'run': False, 'end': False, 'epoch': {epoch}, 'in_epoch': False"
     return {"BEGIN": {"CODE": f"s.update({{{state}, {common}}})"}}
@@ -182,7 +185,7 @@ def _key(
     needs: str = "",
     do: str = "",
 ) -> Entry:
-    """Return the rule for a log key, without the parts that are empty."""
+    """Return the rule for a log key, without empty fields."""
     parts = {
         "NAME": name,
         "REQ": req,
@@ -196,24 +199,27 @@ def _key(
 
 
 def _setting(name: str, condition: tuple[str, str], do: str) -> Entry:
-    """Return the rule for a key that is logged once. `condition` is code and its text."""
+    """Return the rule for a key that must be logged exactly once.
+
+    `condition` contains the condition as code and as text.
+    """
     return _key(name, "EXACTLY_ONE", condition[0], needs=condition[1], do=do)
 
 
 def _one_of(*values: str) -> tuple[str, str]:
-    """Return the condition that a value is one of these, as code and as text."""
+    """Return, as code and as text, the condition that a value is in `values`."""
     if len(values) == 1:
         return f"v['value'] == {values[0]!r}", values[0]
     return f"v['value'] in {values!r}", f"{', '.join(values[:-1])} or {values[-1]}"
 
 
 def _identity(benchmarks: Sequence[str], is_cleared: bool, post: str = "") -> list[Entry]:
-    """Return the rules for the keys that precede the clock.
+    """Return the rules for the keys that are logged before the clock starts.
 
     Args:
         benchmarks: Allowed values of `submission_benchmark`.
-        is_cleared: Whether the caches must have been cleared.
-        post: Code to run after `submission_benchmark`.
+        is_cleared: True if the caches must have been cleared.
+        post: Code that is executed after `submission_benchmark`.
     """
     of_settings = "log one of the two; the suite derives it from the settings"
     of_benchmark = "check logs of other benchmarks without --rules"
@@ -251,7 +257,7 @@ def _epochs(first_epoch: str) -> list[Entry]:
     """Return the rules for blocks, epochs, and the start and stop of evaluations.
 
     Args:
-        first_epoch: The number of the first epoch in words.
+        first_epoch: Text that describes the number of the first epoch.
     """
     is_next = "v['metadata']['first_epoch_num'] == s['epoch'] + 1"
     evaluation = {
@@ -278,7 +284,8 @@ def _epochs(first_epoch: str) -> list[Entry]:
 def _eval_accuracy(is_reached: str, target: str, joined: str = " with ") -> Entry:
     """Return the rule for evaluations.
 
-    At least one evaluation must reach the target. Each evaluation belongs to the last epoch.
+    At least one evaluation must reach the target. The epoch number of each evaluation must be that
+    of the most recent epoch.
     """
     return _key(
         "eval_accuracy", "AT_LEAST_ONE", f"s['run'] and not s['end'] and {_SAME_EPOCH}",
@@ -295,7 +302,8 @@ def _batch_size() -> Entry:
 def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> list[Entry]:
     """Return the rules for NCF's settings.
 
-    Counts and sizes of the model equal the reference's values, or are above 0.
+    Data counts and model sizes must equal the reference's values if `is_reference` is true.
+    Otherwise, they must be greater than 0.
     """
     run = _reference_run(kind, found)
     facts = run.dataset_info
@@ -327,15 +335,15 @@ def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> lis
 
 
 def _of_reference(name: str, value: Any, do: str) -> Entry:
-    """Return the rule that a count or a list of sizes has the reference's value."""
+    """Return the rule that a number or a list of numbers equals the reference's value."""
     found = "list(v['value'])" if isinstance(value, list) else "v['value']"
     return _setting(name, (f"{found} == {value!r}", str(value)), do)
 
 
 def _free(name: str, value: Any) -> Entry:
-    """Return the rule that a count is above 0, or every size in a list.
+    """Return the rule that a number, or each number in a list, is greater than 0.
 
-    It is a list if the reference's `value` is a list.
+    The rule is for a list if the reference's `value` is a list.
     """
     above_0 = "len(v['value']) > 0 and all(size > 0 for size in v['value'])"
     condition = (above_0, "a list of sizes above 0") if isinstance(value, list) else _POSITIVE
@@ -343,7 +351,7 @@ def _free(name: str, value: Any) -> Entry:
 
 
 def _reference_run(kind: type[Workload], found: Round) -> Workload:
-    """Return the workload of a run with `profile=reference` and the published data counts."""
+    """Return the workload of a `profile=reference` run with the published data counts."""
     defaults = kind.defaults("reference", found, {})
     chosen = named_sets(kind)[defaults.hyperparameter_set]
     values = {name: item.value for name, item in chosen.items()}
@@ -357,7 +365,7 @@ def _reference_run(kind: type[Workload], found: Round) -> Workload:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the rule file with the given name."""
+    """Print the generated rule file with the given name."""
     parser = argparse.ArgumentParser(
         prog="python -m suite.compliance.generated_rules", description="Print a rule file."
     )

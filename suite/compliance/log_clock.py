@@ -1,9 +1,9 @@
-"""Checks of the time stamps and the measured seconds in a log of this suite.
+"""Check the timestamps and the measured seconds in a log of this suite.
 
-`time_ms` is the wall clock at the start of the log plus a monotonic clock, so it never falls
-(suite/worker/runlog.py). Training and evaluation seconds come from the same monotonic clock, and so
-does `suite_condition.seconds`: process 0 starts to count just before it logs `run_start` and stops
-just after `run_stop` (suite/worker/loop.py).
+`time_ms` is the wall-clock time at the start of the log plus the elapsed time of a monotonic clock,
+so it never decreases (suite/worker/runlog.py). Training seconds, evaluation seconds, and
+`suite_condition.seconds` use the same monotonic clock. Rank 0 measures `suite_condition.seconds`
+from just before the `run_start` record to just after the `run_stop` record (suite/worker/loop.py).
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from suite.results.logs.record import RunRecord
 from workloads.api import Json
 
 STAMP_MS = 10.0
-"""Tolerance between two readings of one clock.
+"""Tolerance in milliseconds between two measurements with the same clock.
 
-Stamps are whole milliseconds, and seconds are rounded to 0.0001 in `suite_condition` and to 1e-9 in
-`tracked_stats`.
+Timestamps are rounded to milliseconds. Seconds are rounded to 0.0001 in `suite_condition` and to
+1e-9 in `tracked_stats`.
 """
 START_SECONDS = 2.0
-"""Longest time in which a process reads the kernel's counters next to `run_start` and `run_stop`.
+"""Maximum seconds for reading the kernel's counters next to `run_start` and `run_stop`.
 
-The limit also holds on a busy machine.
+The limit is also sufficient on a busy machine.
 """
 START_SECONDS_OF_MANY = 10.0
-"""The same limit for several processes.
+"""Maximum seconds for reading the kernel's counters with several processes.
 
-Versions without `code_digest` logged the longest count of all processes, which start one after
-another.
+Versions without `code_digest` logged the longest measurement of all processes, which start at
+different times.
 """
 RUN_START_SECONDS = 10.0
-"""Longest time from the line that `run_start` directly follows to `run_start`.
+"""Maximum seconds between `run_start` and the record that it must directly follow.
 
-It takes milliseconds, or seconds on a busy machine.
+Typical delays are milliseconds. On a busy machine, the delay can be seconds.
 """
 _WITHIN_RUN = frozenset({"block", "epoch", "eval"})
 _BEFORE_RUN = ("submission_benchmark", "cache_clear", "suite_run", "init_start", "init_stop")
 
 
 def find_clock_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield complaints about time stamps that no run has.
+    """Yield complaints about timestamps that are impossible in a run.
 
-    `events` are all records in the order of the file.
+    `events` contains all records in the order of the file.
     """
     yield from _falling_stamps(events)
     starts = [event for event in events if event.key == "run_start"]
     stops = [event for event in events if event.key == "run_stop"]
     if len(starts) != 1 or len(stops) != 1:
-        return  # The rules and the reader have complaints about this.
+        return  # the rules and the log reader already report this error
     start, stop = starts[0], stops[0]
     yield from _order(events, events.index(start), events.index(stop))
     yield from _start_delay(events, start)
@@ -75,7 +75,7 @@ def _falling_stamps(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _order(events: Sequence[Event], start: int, stop: int) -> Iterator[Complaint]:
-    """Yield the first line on the wrong side of `run_start`, and of `run_stop`."""
+    """Yield complaints about records on the wrong side of `run_start` or `run_stop`."""
     for event in events[:start]:
         if _is_within_run(event):
             needed = f"after run_start (line {events[start].line})"
@@ -114,7 +114,7 @@ def _start_delay(events: Sequence[Event], start: Event) -> Iterator[Complaint]:
 
 
 def _block_seconds(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Check that each block lasted at least as long as the training and the evaluation in it."""
+    """Check that each block lasted at least as long as its training and evaluation."""
     begun: Event | None = None
     for event in events:
         if event.key == "block_start":
@@ -149,9 +149,9 @@ def _total_seconds(record: RunRecord, start: Event, stop: Event) -> Iterator[Com
 def _counted_seconds(
     record: RunRecord, events: Sequence[Event], start: Event, stop: Event
 ) -> Iterator[Complaint]:
-    """Compare `run_stop` - `run_start` with `suite_condition.seconds`.
+    """Compare the time from `run_start` to `run_stop` with `suite_condition.seconds`.
 
-    The latter leaves out a resumed run's interruptions.
+    `suite_condition.seconds` does not include the interruptions of a resumed run.
     """
     lasted = (stop.time_ms - start.time_ms) / 1e3
     counts_single_process = record.settings.devices == 1 or bool(
@@ -177,6 +177,6 @@ def _counted_seconds(
 
 
 def _sum_seconds(values: Iterator[Json]) -> float | None:
-    """Return the sum of the values that are numbers, or None without such values."""
+    """Return the sum of the numbers in `values`, or None if there are no numbers."""
     numbers = [seconds for value in values if (seconds := number(value)) is not None]
     return math.fsum(numbers) if numbers else None

@@ -1,7 +1,7 @@
-"""Decides the division of a log of this suite anew, with the table of its round.
+"""Recompute the division of a log of this suite from the rules of its round.
 
-It checks the settings, and the keys that follow from them. The checker of mlperf-logging trusts
-`submission_division` and checks only the keys that its rule files name.
+The module checks the settings and the keys that depend on them. The checker of mlperf-logging
+trusts `submission_division` and checks only the keys that its rule files name.
 """
 
 from __future__ import annotations
@@ -29,34 +29,37 @@ from workloads.api import Json, Settings, Workload, fingerprints
 
 RESUMED = Deviation(DeviationCode.RESUMED, detail="the run was resumed from a checkpoint")
 _FILE_OPTIONS = ("backbone_weights",)
-"""Keys with a path or a digest of a file. The notes of the data judge its contents."""
+"""Options that contain the path or digest of a file. The notes about the data set assess the
+content of these files.
+"""
 
 
 class ExpectedLog(NamedTuple):
-    """Values that follow from the settings of a run."""
+    """Values that a log must contain, derived from the settings of the run."""
 
     deviations: tuple[Deviation, ...]
-    """Reasons for the open division."""
+    """Reasons for the open division that follow from the settings."""
     keys: Mapping[str, Json]
-    """Maps a key to the value that the log must have."""
+    """Maps a log key to the required value."""
     about_train_samples: int
-    """Approximate number of training samples, if published samples that are too long are left out.
+    """Approximate number of training samples, if samples that are too long were removed from the
+    published data.
 
-    0: `keys` has the exact number.
+    0 if `keys` contains the exact number.
     """
 
 
 def is_logged_closed(events: Sequence[Event]) -> bool:
-    """Return True if a log states the closed division."""
+    """Return True if the log claims the closed division."""
     return any(event.key == "submission_division" and event.value == "closed" for event in events)
 
 
 def find_division_complaints(
     record: RunRecord, events: Sequence[Event], parts: Mapping[str, Json] | None
 ) -> Iterator[Complaint]:
-    """Yield the reasons why a run whose log states the closed division is open.
+    """Yield complaints if a run that claims the closed division is in the open division.
 
-    Keys of the log that do not follow from its settings are included. `parts` are `PARTS` and
+    The complaints include log keys that contradict the settings. `parts` contains `PARTS` and
     `SHARES` of the run (`logged_workload.recorded_parts`).
     """
     line = next((event.line for event in events if event.key == "submission_division"), 0)
@@ -121,16 +124,16 @@ def _key_complaints(expected: ExpectedLog, events: Sequence[Event]) -> Iterator[
 
 @functools.lru_cache(maxsize=256)
 def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
-    """Return the values that follow from the settings in `suite_run`.
+    """Derive the required values of a log from the settings in `suite_run`.
 
-    Both arguments are JSON. `parts_json` has the run's `PARTS` and `SHARES`.
+    Both arguments are JSON strings. `parts_json` contains the run's `PARTS` and `SHARES`.
     """
     logged, parts = json.loads(settings_json), json.loads(parts_json)
     kind: type[Workload] = registry.load_workload(logged["workload"])
     settings = Settings(**logged, **{name: parts[name] for name in PARTS})
     if (closed := find_round(settings.rules, kind)) is not None:
         settings = replace(settings, round=closed.figures)
-    # Without a folder of data, the counts are the published counts.
+    # Without a data folder, the function returns the published counts.
     dataset_info = kind.load_dataset_info(settings)
     workload = kind(settings, dataset_info)
     shares = {name: parts[name] for name in SHARES if name in parts}

@@ -1,7 +1,7 @@
-"""Decides which logs this suite wrote, and whether their `suite_run` line is valid.
+"""Determine whether this suite wrote a log, and whether its `suite_run` line is valid.
 
-Every check of the suite's logs starts from `suite_run`. A log that shows other signs of this suite
-must therefore have it.
+Every check of the suite's logs needs `suite_run`. If a log shows other signs of this suite, a
+missing `suite_run` is therefore an error.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NEVER_EDIT = "a log must not be edited: run again, and give the log as it was wr
 PROFILES = ("reference", "demo", "synthetic")
 _KEY_PREFIX = "suite_"
 _FILE_ENTRY = re.compile(rb'"file"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){1,400}")')
-"""`file` in the metadata of a record, with its value as a JSON string."""
+"""Pattern of `file` in the metadata of a record, with its value as a JSON string."""
 _SOURCE_FILE = re.compile(r"(?:^|/)suite/(?:worker|control|agent)/\w{1,60}\.py")
-"""Source files that write the records of this suite."""
+"""Pattern of the source files that write the records of this suite."""
 _BLOCK_BYTES = 1 << 20
 _OVERLAP_BYTES = 1 << 10
-"""Length of the end of a block that is searched again with the next block."""
+"""Number of bytes at the end of each block that are searched again together with the next block."""
 _MAX_FILE_BYTES = 16 << 20
 _KEYS_OF_FILES = {
     "run.json": frozenset(
@@ -46,21 +46,23 @@ _KEYS_OF_FILES = {
     "status.json": frozenset({"run_index", "controller"}),
     "topology.json": frozenset({"gpu_nvlink", "gpu_pcie", "numa_nodes"}),
 }
-"""Maps a file that the suite writes next to a log to keys that identify its object.
+"""Maps each file that the suite writes next to a log to keys that only this suite writes.
 
-A single key suffices.
+A file with any of these keys is a file of this suite.
 """
 _KEYS_OF_ROWS = {
     "metrics.jsonl": frozenset({"train_seconds", "samples_per_second"}),
     "telemetry.jsonl": frozenset({"sensors", "run_memory_bytes"}),
 }
-"""The same for files with an object on each line."""
+"""Maps each JSON Lines file that the suite writes next to a log to keys that only this suite
+writes.
+"""
 
 
 def signs_of_suite(record: RunRecord, events: Sequence[Event]) -> list[str]:
-    """Return the signs that this suite wrote a log, apart from `suite_run`.
+    """Return the signs, apart from `suite_run`, that this suite wrote a log.
 
-    Empty for foreign logs.
+    The list is empty for logs of other programs.
     """
     keys = sorted(
         {event.key for event in events if event.key.strip().lower().startswith(_KEY_PREFIX)}
@@ -89,7 +91,7 @@ def _files_of_suite(log: Path) -> Iterator[str]:
 def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     """Yield complaints about a missing, repeated, or damaged `suite_run`.
 
-    No content of the log raises an error.
+    Invalid content of the log never raises an error.
     """
     lines = [event for event in events if event.key == "suite_run"]
     if not lines:
@@ -128,9 +130,9 @@ def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
 
 
 def _find_source_file(path: Path) -> str:
-    """Return a source file of this suite that a log names in its metadata, or an empty string.
+    """Return a source file of this suite that the log's metadata names, or "".
 
-    The reader skips these entries.
+    The log reader skips this metadata, so the file is searched directly.
     """
     try:
         with files.open_stream(path) as stream:

@@ -1,7 +1,8 @@
-"""Checks of a log against the schedule that the run's settings prescribe.
+"""Check a log against the schedule that follows from the run's settings.
 
 The checks cover blocks, epochs, evaluations, steps, and samples. The schedule is that of
-suite/worker/loop.py: train to the next evaluation step, evaluate, decide.
+suite/worker/loop.py, which trains until the next evaluation step, evaluates, and decides whether to
+stop.
 """
 
 from __future__ import annotations
@@ -25,27 +26,29 @@ BLOCK_KEYS = frozenset(
         *("eval_start", "eval_accuracy", "eval_stop", "tracked_stats"),
     }
 )
-"""Keys of the lines that the loop writes for a block. The schedule determines their order."""
+"""Keys of the records that the training loop writes for each block. The schedule determines the
+order of these records.
+"""
 SHARE_ROUNDING = 1e-6
-"""`left_out_share` is rounded up to a multiple of this (`share_of_samples`)."""
+"""Rounding unit of `left_out_share`, which `share_of_samples` rounds up."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of a run, as far as they follow from its settings and the counts of its data."""
+    """Steps, samples, and evaluations that a run's settings and data counts prescribe."""
 
     steps_per_epoch: int
     epoch_samples: int
-    """Samples of an epoch, in the unit of `tracked_stats.samples`."""
+    """Number of samples per epoch, in the unit of `tracked_stats.samples`."""
     step_samples: int
-    """Largest number of samples of a step."""
+    """Maximum number of samples per step."""
     has_full_steps: bool
-    """True if every step except the last step of an epoch has `step_samples`."""
+    """True if every step has `step_samples` samples, except the last step of an epoch."""
     evaluation_steps: Callable[[], Iterator[int]]
-    """Returns an iterator over the step counts after which the run is evaluated."""
+    """Function that returns an iterator over the step numbers after which the run is evaluated."""
 
     def samples_before(self, step: int) -> tuple[int, int]:
-        """Return the least and the largest number of samples in the first `step` steps."""
+        """Return the minimum and maximum number of samples in the first `step` steps."""
         epochs, steps = divmod(step, self.steps_per_epoch)
         whole = epochs * self.epoch_samples
         most = min(self.epoch_samples, steps * self.step_samples)
@@ -54,7 +57,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Block:
-    """Steps up to an evaluation, or to the end of the run."""
+    """The steps up to an evaluation, or up to the end of the run."""
 
     first_step: int
     stop_step: int
@@ -62,7 +65,7 @@ class Block:
 
 
 class ContradictoryCountsError(Exception):
-    """The steps and samples of an epoch contradict the counts in the same log."""
+    """Error for an epoch whose steps and samples contradict the log's data counts."""
 
     def __init__(self, complaint: Complaint) -> None:
         super().__init__(complaint.found)
@@ -72,7 +75,7 @@ class ContradictoryCountsError(Exception):
 def find_schedule_complaints(
     record: RunRecord, events: Sequence[Event], logged: LoggedWorkload, first_epoch: int
 ) -> list[Complaint]:
-    """Return complaints about lines that the schedule of the run does not have.
+    """Return complaints about records that contradict the schedule of the run.
 
     Args:
         record: The run, which must have completed.
@@ -81,7 +84,7 @@ def find_schedule_complaints(
         first_epoch: Number of the first epoch in the log.
 
     Raises:
-        NotVerifiableError: Some facts are missing, so no line was compared.
+        NotVerifiableError: Data set facts are missing, so no record was checked.
     """
     try:
         schedule = build_schedule(record, events, logged)
@@ -92,7 +95,10 @@ def find_schedule_complaints(
 
 
 def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWorkload) -> Schedule:
-    """Return the schedule of a run. Raises NotVerifiableError and ContradictoryCountsError."""
+    """Build the schedule of a run.
+
+    Raises NotVerifiableError and ContradictoryCountsError.
+    """
     workload = logged.workload
     if type(workload).epochs is not Workload.epochs:
         raise NotVerifiableError(f"epochs of {workload.name} have different numbers of steps")
@@ -108,7 +114,7 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
         steps = workload.steps_per_epoch
         return Schedule(steps, samples, _largest_step(workload), False, workload.evaluation_steps)
     repeated = of_epoch.repeated
-    # The number may follow from the shapes of the images. The log contains it.
+    # The number can depend on the shapes of the images, so it is read from the log.
     if not logged.has_recorded_facts:
         repeated = whole_number(suite_run_value(events).get("repeated_samples_per_epoch")) or 0
     samples = of_epoch.trained + repeated
@@ -120,10 +126,11 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
 
 
 def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> None:
-    """Compare the repeated samples in a log with their share, and with the minimum of the workload.
+    """Check the number of repeated samples per epoch in a log.
 
-    Images of several shapes fill a last batch for each shape, so their number can be larger. Raises
-    ContradictoryCountsError.
+    The number must match `repeated_share` and the minimum of the workload. With several image
+    shapes, the number can be larger than the minimum, because the last batch of each shape is
+    filled up. Raises ContradictoryCountsError if the check fails.
     """
     workload, suite_run = logged.workload, suite_run_value(events)
     stated = suite_run.get("repeated_samples_per_epoch")
@@ -157,14 +164,14 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
 
 
 def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Workload) -> Schedule:
-    """Return the schedule of a run on samples of unknown lengths.
+    """Build the schedule of a run whose sample lengths are unknown.
 
-    The first block determines the steps and samples of an epoch. They must fit the counts in the
-    log.
+    The steps and samples per epoch are taken from the first block in the log. They must be
+    consistent with the data counts in the log.
 
     Raises:
-        NotVerifiableError: The first block need not consist of whole epochs.
-        ContradictoryCountsError: The steps or samples do not fit the counts.
+        NotVerifiableError: The first block does not necessarily consist of whole epochs.
+        ContradictoryCountsError: The steps or samples contradict the data counts.
     """
     first = next(iter(record.throughput), None)
     begun = next((event for event in events if event.key == "block_start"), None)
@@ -218,10 +225,10 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
 
 
 def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload: Workload) -> int:
-    """Return the number of epochs in the first block of a run, or 0 if it ends within an epoch.
+    """Return the number of epochs in a run's first block, or 0 if it ends within an epoch.
 
-    The published counts are used, because the number of steps of an epoch does not determine
-    whether a block ends with an epoch.
+    The function uses the published data counts. Whether a block ends with an epoch does not depend
+    on the exact number of steps per epoch.
     """
     per_epoch = workload.steps_per_epoch
     schedule = Schedule(
@@ -234,7 +241,7 @@ def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload:
 
 
 def _largest_step(workload: Workload) -> int:
-    """Return the largest number of samples of a step."""
+    """Return the maximum number of samples per step."""
     return max(_step_sizes(workload))
 
 
@@ -248,9 +255,10 @@ def _step_sizes(workload: Workload) -> list[int]:
 
 
 def _scaled_steps(workload: Workload, steps_per_epoch: int) -> Iterator[int]:
-    """Yield the evaluation steps of a workload whose epochs have `steps_per_epoch` steps.
+    """Yield the evaluation steps for epochs with `steps_per_epoch` steps.
 
-    The workload itself computes with a different number of steps.
+    The workload's `evaluation_steps` assumes a different number of steps per epoch, so its results
+    are scaled.
     """
     for step in workload.evaluation_steps():
         if workload.steps_per_epoch == steps_per_epoch:
@@ -274,9 +282,9 @@ A log is not trusted, and a larger number would let a check run for minutes.
 def find_blocks(
     schedule: Schedule, settings: RunSettings, max_epochs: int | None
 ) -> Iterator[Block]:
-    """Yield the blocks of a run up to its limit.
+    """Yield the blocks of a run up to its maximum number of steps.
 
-    A run to a target ends earlier, after the block that reaches the target.
+    A run that reaches its target ends earlier, after the block in which it reaches the target.
     """
     first = settings.timing_warmup_steps
     kind, _, count = settings.stop.partition(":")
@@ -311,7 +319,7 @@ def find_blocks(
 def block_lines(
     block: Block, schedule: Schedule, first_epoch: int
 ) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Yield key and metadata of each line of a block, in order.
+    """Yield the key and metadata of each record of a block, in order.
 
     `first_epoch` is the number of the run's first epoch.
     """
@@ -333,7 +341,7 @@ def block_lines(
 def _order_complaints(
     record: RunRecord, events: Sequence[Event], schedule: Schedule, first_epoch: int
 ) -> Iterator[Complaint]:
-    """Yield a complaint about the first line that differs from the schedule."""
+    """Yield a complaint about the first record that differs from the schedule."""
     settings = record.settings
     lines = [event for event in events if event.key in BLOCK_KEYS]
     stop = next((event for event in events if event.key == "run_stop"), None)
@@ -376,7 +384,7 @@ def _order_complaints(
 def _max_epochs(settings: RunSettings, events: Sequence[Event]) -> int | None:
     """Return the maximum number of epochs of a run.
 
-    Older versions logged it only with the hyperparameters.
+    Older versions logged the maximum only together with the hyperparameters.
     """
     if settings.max_epochs is not None:
         return settings.max_epochs
@@ -393,7 +401,7 @@ def _metadata_text(metadata: Mapping[str, Json]) -> str:
 
 
 def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Complaint]:
-    """Yield a complaint about the first block whose number of samples does not fit its steps."""
+    """Yield a complaint about the first block with a wrong number of samples."""
     settings = record.settings
     if settings.mode == "inference":  # `samples` counts evaluation samples
         return
@@ -401,7 +409,8 @@ def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Compla
     for block in record.throughput:
         step = block.step or 0
         least, most = _samples_between(schedule, before, step)
-        # Some workers may already compute updates of the next step, or of a smaller batch.
+        # Some workers may have already computed updates of the next step, or updates with a smaller
+        # batch.
         if settings.asynchronous:
             least, most = least - schedule.step_samples, most + schedule.step_samples
         if block.samples is None or not least <= block.samples <= most:
@@ -423,9 +432,9 @@ def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Compla
 
 
 def _samples_between(schedule: Schedule, first_step: int, stop_step: int) -> tuple[int, int]:
-    """Return the smallest and the largest number of samples in a range of steps.
+    """Return the minimum and maximum number of samples in a range of steps.
 
-    The range is from `first_step` up to, but not including, `stop_step`.
+    The range includes `first_step` and excludes `stop_step`.
     """
     before, after = schedule.samples_before(first_step), schedule.samples_before(stop_step)
     if before[0] == before[1] and after[0] == after[1]:

@@ -1,7 +1,7 @@
-"""The workload of a run, reconstructed from its log and from run.json if it is next to the log.
+"""Reconstruct the workload of a run from its log and, if available, its run.json.
 
-Schedules, the keys of the log, and the division follow from it. The published counts of the
-workload's data replace facts that only run.json contains.
+The reconstructed workload determines the schedule, the log keys, and the division. If run.json is
+missing, the published data counts of the workload replace the facts that only run.json contains.
 """
 
 from __future__ import annotations
@@ -21,30 +21,37 @@ from suite.results.text import clean
 from workloads.api import DatasetInfo, Json, Settings, Workload, field_names
 
 PARTS = ("model", "hyperparameters", "options")
-"""Objects of `suite_run` that determine the computation of a run, in addition to its settings."""
+"""Names of the objects in `suite_run` that determine the run's computation together with its
+settings.
+"""
 SHARES = ("repeated_share", "left_out_share")
-"""Keys of `suite_run` that follow from the lengths and shapes of the samples.
+"""Keys of `suite_run` that depend on the lengths and shapes of the samples.
 
-The published counts do not contain these lengths and shapes.
+The published data counts do not contain these lengths and shapes.
 """
 MAX_RUN_FILE_BYTES = 16 << 20
 
 
 class NotVerifiableError(Exception):
-    """The log and the files next to it lack data that a check needs. The text names them."""
+    """Error for a check that needs data that the log and its neighboring files lack.
+
+    The message lists the missing data.
+    """
 
 
 @dataclass(frozen=True)
 class LoggedWorkload:
-    """The workload of a run."""
+    """The reconstructed workload of a run."""
 
     workload: Workload
     has_recorded_facts: bool
-    """True if its facts come from run.json, with the lengths and shapes of samples."""
+    """True if the data set facts come from run.json, which includes lengths and shapes of
+    samples.
+    """
 
 
 def read_run_file(record: RunRecord) -> Mapping[str, Json]:
-    """Return the object in the run.json next to a log. Empty if the file is missing."""
+    """Return the content of the run.json next to a log, or an empty mapping."""
     return current_run_file(json_object(record.path.with_name("run.json"), MAX_RUN_FILE_BYTES))
 
 
@@ -54,9 +61,10 @@ def logged_settings(record: RunRecord) -> dict[str, Json]:
 
 
 def recorded_parts(events: Sequence[Event], run_file: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return `PARTS` and `SHARES` of a run, or None if a part is missing.
+    """Return `PARTS` and `SHARES` of a run, or None if an item of `PARTS` is missing.
 
-    They come from `suite_run`. In logs of older versions, which lack them, they come from run.json.
+    The values are read from `suite_run`. Logs of older versions do not contain them, so they are
+    then read from run.json.
     """
     logged = suite_run_value(events)
     of_run = run_file.get("settings")
@@ -66,7 +74,7 @@ def recorded_parts(events: Sequence[Event], run_file: Mapping[str, Json]) -> dic
 
 
 def suite_run_value(events: Sequence[Event]) -> Mapping[str, Json]:
-    """Return the object in the first `suite_run`. Empty if the line is missing."""
+    """Return the value of the first `suite_run` record, or an empty mapping."""
     values = (event.value for event in events if event.key == "suite_run")
     return next((value for value in values if isinstance(value, dict)), {})
 
@@ -80,9 +88,10 @@ def build_workload(
     """Build the workload of a run from its log.
 
     Raises:
-        NotVerifiableError: The round of the run is not installed here, and run.json does not
-            describe it.
-        ValueError: No run can have these settings. Settings of wrong types raise different errors.
+        NotVerifiableError: The round of the run is not installed, and run.json does not describe
+            it.
+        ValueError: The settings are impossible in a run. Settings with wrong types raise other
+            exceptions.
     """
     kind = registry.load_workload(record.settings.workload)
     settings = Settings(**logged_settings(record), **{name: parts[name] for name in PARTS})
@@ -113,16 +122,16 @@ def _logged_count(events: Sequence[Event], key: str) -> int:
 
 
 def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> DatasetInfo | None:
-    """Return the facts about the data in run.json.
+    """Return the data set facts in run.json.
 
-    Returns None if run.json has no facts, or facts about different data than the log.
+    Returns None if run.json has no facts, or if the log was written with a different data set.
     """
     value = run_file.get("dataset_info")
     if not isinstance(value, dict) or value.get("fingerprint") != record.settings.data_fingerprint:
         return None
     arrays = value.get("arrays")
     names = arrays.values() if isinstance(arrays, dict) else ()
-    # A path could lead out of the folder.
+    # Reject paths, because they could refer to files outside the folder.
     if not all(isinstance(name, str) and Path(name).name == name for name in names):
         return None
     dataset_info = dataset_info_from_json(value, record.path.with_name("run.json"))

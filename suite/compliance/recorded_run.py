@@ -1,7 +1,7 @@
-"""Compares a log with the files that the suite writes next to it.
+"""Compare a log with the files that the suite writes next to it.
 
-These are run.json, status.json, and metrics.jsonl. They repeat facts of the log, so a log that was
-edited contradicts a file that was not.
+The files are run.json, status.json, and metrics.jsonl. They repeat facts of the log. If only the
+log was edited, it contradicts these files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from workloads.api import Json, Settings, field_names
 
 METRICS_FILE = "metrics.jsonl"
 ELAPSED_SECONDS = 1.0
-"""Longest wait of a process between two consecutive readings of its clock, on a busy machine."""
+"""Maximum delay in seconds between two consecutive clock readings of a process on a busy
+machine.
+"""
 _RESTORE = (
     "give the log with the files that the suite wrote next to it, as they were written, or run"
     " again"
@@ -36,18 +38,17 @@ _SUBMISSION_KEYS = {
     "submission_benchmark": "benchmark",
     **{key: key for key in ("submission_org", "submission_status", "submission_platform")},
 }
-"""Maps a key of the log to its name in run.json's `identity`."""
+"""Maps a log key to the corresponding key of `identity` in run.json."""
 _FILE_OPTIONS = ("backbone_weights",)
-"""Options that the log does not contain, because they name a file of a single machine."""
+"""Options that the log does not contain, because they name a file on a specific machine."""
 _TAKEN_AS_SET = frozenset(
     {
         *("profile", "workload", "framework", "devices", "nodes", "precision", "rules", "mode"),
         *("timing_warmup_steps", "update", "straggler_ms"),
     }
 )
-"""Settings that planning takes unchanged from the command line.
-
-The values `auto` and `all` are exceptions.
+"""Settings that the planner copies unchanged from the command line, except for the values `auto`
+and `all`.
 """
 _OF_FIRST_ATTEMPT = frozenset(
     {
@@ -63,21 +64,24 @@ _OF_FIRST_ATTEMPT = frozenset(
         *("submission_org", "submission_status", "submission_platform"),
     }
 )
-"""Facts that may differ after a resumption.
+"""Facts that may differ between the log and run.json of a resumed run.
 
-The log of a resumed run has them from the first attempt, and run.json from the last attempt.
+The log contains their values from the first attempt. run.json contains their values from the last
+attempt.
 """
 _NEVER_ABSENT = frozenset({"code_digest", "environment_variables", "deviations", "labels"})
-"""Facts that decide the division. A log has each of them if its run.json has it."""
+"""Facts that affect the division. If run.json contains such a fact, the log must also contain
+it.
+"""
 _RESOLVED = ("auto", "all", "null", "")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that both the log and run.json contain."""
+    """A fact in both the log and run.json, with both values."""
 
     key: str
-    """Key of the log that contains the fact."""
+    """Key of the log record that contains the fact."""
     name: str
     """Name of the fact."""
     logged: Json
@@ -87,9 +91,9 @@ class Difference:
 def find_run_file_complaints(
     record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
 ) -> Iterator[Complaint]:
-    """Yield each contradiction between a log and the run.json next to it.
+    """Yield a complaint for each contradiction between a log and the run.json next to it.
 
-    `run_file` is the object in run.json. Empty if the file is missing.
+    `run_file` is the content of run.json, or an empty mapping if the file is missing.
     """
     is_resumed = bool(run_file.get("resume_from"))
     for fact in (*_facts(events, run_file), *_overrides(record, events, run_file)):
@@ -105,7 +109,7 @@ def find_run_file_complaints(
 
 
 def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str]:
-    """Return the parts that could not be compared because run.json, or a part of it, is missing."""
+    """Return the facts that could not be compared because a file or key is missing."""
     if not run_file:
         return ["run.json is not next to the log"]
     parts = (
@@ -165,7 +169,7 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
         ("suite_version", versions, "suite"),
         ("git_commit", git, "commit"),
     ]
-    # A run whose workers imported different code than the controller expected is open.
+    # A run is in the open division if its workers imported other code than the controller expected.
     if is_logged_closed(events):
         pairs.append(("code_digest", run_file, "code_digest"))
     for name, source, source_name in pairs:
@@ -198,7 +202,7 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
 def _overrides(
     record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
 ) -> Iterator[Difference]:
-    """Yield the settings that were set on the command line according to run.json, and the seed."""
+    """Yield the seed and the settings that run.json records as command-line overrides."""
     overrides = run_file.get("overrides")
     texts = (
         [text for text in overrides if isinstance(text, str)] if isinstance(overrides, list) else []
@@ -226,10 +230,10 @@ def _overrides(
 def _workload_override(
     record: RunRecord, events: Sequence[Event], key: str, value: str
 ) -> Iterator[Difference]:
-    """Yield the setting of an override of the target, the end, the batch size, or a hyperparameter.
+    """Yield the setting for an override of target, end, batch size, or hyperparameter.
 
-    The value of the override is compared with the log. Scaling by the batch size changes rates, so
-    they are only compared in runs without scaling.
+    The override's value is compared with the log. Learning rates are only compared in runs without
+    scaling, because scaling by the batch size changes them.
     """
     settings, override = record.settings, number(value)
     if key == "stop" and value not in _RESOLVED:
@@ -267,10 +271,11 @@ def _resumptions(
 
 
 def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
-    """Yield a contradiction with status.json, which the controller writes when the run has ended.
+    """Yield a complaint if the log contradicts status.json.
 
-    The controller detects failures that the log does not contain. It also records reasons for the
-    open division, which the log has in its last line.
+    The controller writes status.json when the run has ended. It detects failures that the log does
+    not contain. It also records reasons for the open division, which are in the last line of the
+    log.
     """
     yield from _open_reason_complaints(record)
     filed = end_next_to(record.path)
@@ -308,7 +313,7 @@ def _open_reason_complaints(record: RunRecord) -> Iterator[Complaint]:
 def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     """Yield a complaint about the first block that differs from metrics.jsonl.
 
-    Figures and quality are compared.
+    The measurements and the quality metrics are compared.
     """
     rows = list(json_lines(record.path.with_name(METRICS_FILE)))
     if not rows:
@@ -352,10 +357,11 @@ def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Itera
 def _elapsed_complaints(
     record: RunRecord, events: Sequence[Event], block: Event, row: Mapping[str, Json]
 ) -> Iterator[Complaint]:
-    """Compare the time from `run_start` to the end of a block with that in metrics.jsonl.
+    """Compare the elapsed time at the end of a block with the time in metrics.jsonl.
 
-    Both times follow the same monotonic clock. A process may wait for a core between `run_start`
-    and the start of the second count, and between the end of the block and its row.
+    Both times are measured with the same monotonic clock. They may differ because the process may
+    wait for a CPU core after `run_start`, and again between the end of the block and its line in
+    metrics.jsonl.
     """
     start = next((event for event in events if event.key == "run_start"), None)
     elapsed = number(row.get("elapsed_seconds"))
@@ -369,7 +375,7 @@ def _elapsed_complaints(
 
 
 def _is_equal(logged: Json, recorded: Json) -> bool:
-    """Compare two JSON values. Integers and floating-point numbers can be equal."""
+    """Compare two JSON values. An integer and an equal floating-point number match."""
     if type(logged) in (int, float) and type(recorded) in (int, float):
         return bool(logged == recorded)
     if isinstance(logged, dict) and isinstance(recorded, dict):

@@ -1,8 +1,9 @@
-"""mlperf-logging's checkers, restricted to certain rule files.
+"""mlperf-logging's checkers, restricted to allowed rule files.
 
-Allowed are the rule files of that package and of folders that the caller names. Its rule files are
-code, and some choose the next rule file by a value in the log. Every use of that checker goes
-through this module, so that text of a log cannot name a file in a different folder.
+The allowed rule files are those of mlperf-logging and those in folders that the caller names. Rule
+files of mlperf-logging contain code, and some select the next rule file by a value in the log.
+Every use of the checkers must go through this module, so that a log cannot select a file in any
+other folder.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ from typing import Any
 import yaml
 
 NO_RULES_MESSAGE = "Could not find config file:"
-"""Beginning of the message about a log that needs rules that do not exist.
+"""Beginning of the checker's message about a log whose rules do not exist.
 
-The text is that of mlperf-logging's checker.
+The text is copied from mlperf-logging's checker.
 """
 _PARSERS = "mlperf_logging.compliance_checker.mlp_parser"
 
 
 @functools.lru_cache(maxsize=64)
 def parse_rules(text: str) -> Any:
-    """Return a rule file as lists, objects, and texts, for reading only. Raises yaml.YAMLError.
+    """Parse a rule file to lists, objects, and strings. Raise yaml.YAMLError.
 
-    The result is cached: parsing in Python takes 0.1 s, ten times as long as checking a log.
+    Callers must not modify the result, because it is cached. Parsing takes 0.1 s in Python, ten
+    times as long as checking a log.
     """
     return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
@@ -40,21 +42,24 @@ def parse_rules(text: str) -> Any:
 _CACHED_YAML = SimpleNamespace(
     BaseLoader=yaml.BaseLoader, load=lambda stream, Loader: parse_rules(stream.read())
 )
-"""Replaces the module `yaml` in the checker, which would parse a rule file again for every log."""
+"""Replacement for the `yaml` module in the checker. Without it, the checker would parse a rule file
+again for every log.
+"""
 
 
 def restricted_checker(
     ruleset: str, folders: Sequence[Path] = (), quiet: bool = False, werror: bool = False
 ) -> Any:
-    """Return a compliance checker that opens only rule files of mlperf-logging and in `folders`.
+    """Return a compliance checker that opens only allowed rule files.
 
-    A rule file may continue with a rule file of a different ruleset:
-    `training_4.0.0/closed_resnet.yaml` names files of `training_3.1.0`. Every rule file in the
-    installed package is therefore allowed.
+    Allowed are all rule files of the installed mlperf-logging and those in `folders`. A rule file
+    may include rule files of other rulesets: `training_4.0.0/closed_resnet.yaml` names files of
+    `training_3.1.0`.
 
     Args:
-        ruleset: Ruleset of mlperf-logging, such as `0.7.0`. It selects the parser's line type.
-        folders: Further folders of rule files, as resolved paths.
+        ruleset: Ruleset of mlperf-logging, such as `0.7.0`. The ruleset determines the parser's
+            line type.
+        folders: Additional folders of rule files, as resolved paths.
         quiet: Drop warnings.
         werror: Treat warnings as errors.
     """
@@ -62,12 +67,13 @@ def restricted_checker(
 
     package_folder = Path(mlp_compliance.__file__).resolve().parent
     mlp_compliance.yaml = _CACHED_YAML
-    mlp_compliance.enqueued_configs.clear()  # A check that stopped early does not clear its queue.
+    # a check that stopped with an error does not clear its queue
+    mlp_compliance.enqueued_configs.clear()
 
     class Checker(mlp_compliance.ComplianceChecker):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **options: Any) -> None:
             self.missing_rules_messages: list[str] = []
-            """Messages about rules that the log needs and that do not exist."""
+            """Messages about rules that the log needs but that do not exist."""
             super().__init__(*arguments, **options)
 
         def configured_checks(self, loglines: Sequence[Any], config_file: str) -> None:
@@ -85,16 +91,16 @@ def restricted_checker(
 
 @functools.cache
 def line_type(ruleset: str) -> Any:
-    """Return the type of the lines that a ruleset's rule files receive.
+    """Return the type of log lines in a ruleset's rule files.
 
-    It is a tuple up to 3.0.0, and a dataclass from 3.1.0 on.
+    The type is a tuple in rulesets up to 3.0.0, and a dataclass in later rulesets.
     """
     return importlib.import_module(f"{_PARSERS}.ruleset_{ruleset.replace('.', '')}").LogLine
 
 
 @contextlib.contextmanager
 def restricted_package_checker() -> Iterator[Any]:
-    """Context with mlperf-logging's package checker, which uses restricted compliance checkers."""
+    """Provide mlperf-logging's package checker with restricted compliance checkers."""
     from mlperf_logging.compliance_checker import mlp_compliance
     from mlperf_logging.package_checker import package_checker
 
@@ -111,9 +117,9 @@ def restricted_package_checker() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def captured_messages() -> Iterator[list[logging.LogRecord]]:
-    """Context that collects the checkers' warnings and errors.
+    """Collect the checkers' warnings and errors in a list.
 
-    Without a handler, the root logger would print them.
+    Without this handler, the root logger would print them.
     """
     root, handler = logging.getLogger(), BufferingHandler(capacity=sys.maxsize)
     handler.setLevel(logging.WARNING)

@@ -1,6 +1,6 @@
-"""Chooses the rules against which a log is checked.
+"""Choose the rules against which a log is checked.
 
-These are the rules of its round, as far as the installed mlperf-logging has them.
+The rules are those of the log's round, if the installed mlperf-logging contains them.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from suite.results.logs.record import RunRecord
 from suite.results.names import round_of_folder
 
 DEFAULT = "0.7.0"
-"""The ruleset for logs of this suite, and for logs whose round is unknown."""
+"""Ruleset for logs of this suite, and for logs whose round is unknown."""
 
 
 @dataclass(frozen=True)
 class Ruleset:
-    """The rules for a log."""
+    """The rules with which a log is checked."""
 
     ruleset: str
-    """Version of the checker that reads the log: `0.7.0`."""
+    """Version of the checker that reads the log, such as `0.7.0`."""
     file: Path | None = None
-    """Rule file of the user."""
+    """Rule file of the user, or None."""
     remark: str = ""
-    """Reason for the choice, if the log does not determine the rules."""
+    """Reason for choosing these rules. The string is empty if the log determines the rules."""
     generated: str = ""
     """Name of the suite's generated rules (`generated_rules.NAMES`).
 
-    Empty, and no file: the rules of the ruleset.
+    If the string is empty and `file` is None, the rules are those of the ruleset.
     """
 
     @property
     def replaces_ruleset(self) -> bool:
-        """Whether the user's or the suite's rules replace those of the ruleset."""
+        """Return whether a user's rules or generated rules replace the rules of the ruleset."""
         return bool(self.file or self.generated)
 
     @property
     def name(self) -> str:
-        """Name of the rules in verdicts."""
+        """Return the name of the rules for verdicts."""
         if self.generated:
             return f"suite rules {self.generated}"
         return str(self.file) if self.file else f"mlperf-logging training_{self.ruleset}"
@@ -50,7 +50,7 @@ class Ruleset:
 
 @functools.cache
 def installed() -> tuple[str, ...]:
-    """Return the rulesets of the installed checker, in order: 0.6.0, 0.7.0, and so on."""
+    """Return the rulesets of the installed checker in order: 0.6.0, 0.7.0, and so on."""
     folders = (path.name.removeprefix("training_") for path in _checker_folder().glob("training_*"))
     return tuple(sorted(name for name in folders if re.fullmatch(r"\d+\.\d+\.\d+", name)))
 
@@ -58,16 +58,16 @@ def installed() -> tuple[str, ...]:
 def rules_of(record: RunRecord) -> Ruleset | None:
     """Return the rules of the log's round.
 
-    Returns None for a format that no ruleset reads (v0.5), and for a log of this suite with an
-    unknown round. A log of v0.6 has a different format, and a log of this suite contains its
-    profile. For foreign logs, the name of the folder decides (`v1.1`).
+    Returns None for a format that no ruleset can read (v0.5), and for a log of this suite with an
+    unknown round. Logs of v0.6 are recognized by their format, and logs of this suite by their
+    profile. For logs of other programs, the folder name determines the round (`v1.1`).
     """
     if record.format == "MLL":
         return Ruleset("0.6.0")
     ruleset = ruleset_of(record) if record.settings.profile else None
     if record.format != "MLLOG" or (record.settings.profile and ruleset is None):
         return None
-    if record.benchmark == "ncf":  # no ruleset of mlperf-logging has NCF
+    if record.benchmark == "ncf":  # mlperf-logging has no rules for NCF
         reference = record.settings.profile in ("", "reference")
         return Ruleset(DEFAULT, generated=NCF_REFERENCE if reference else NCF_DEMO)
     if record.settings.profile:
@@ -87,9 +87,9 @@ def rules_of(record: RunRecord) -> Ruleset | None:
 def ruleset_of(record: RunRecord) -> str | None:
     """Return the ruleset of a log of this suite.
 
-    Empty if mlperf-logging has no ruleset for its round. If the round is a user's file, the log
-    contains the ruleset. Returns None if this ruleset is not installed, or does not have the
-    benchmark.
+    The string is empty if mlperf-logging has no ruleset for the log's round. If the round comes
+    from a user's file, the ruleset is read from the log. Returns None if this ruleset is not
+    installed or does not include the benchmark.
     """
     found = find_round(record.settings.rules)
     if found is not None:

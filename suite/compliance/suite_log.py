@@ -1,7 +1,7 @@
-"""Checks that go beyond mlperf-logging's rules, for logs of this suite.
+"""Additional checks for logs of this suite, beyond mlperf-logging's rules.
 
-A log of this suite records the settings and the measurements of a run, step by step. It must agree
-with the rules of its round, with itself, and with the files next to it.
+A log of this suite records the settings and measurements of a run for each block of steps. The
+checks compare the log with the rules of its round, with itself, and with the files next to it.
 docs/explanation/open_and_closed_division.md lists the violations that no check of a log can find.
 """
 
@@ -46,11 +46,11 @@ _LOGGED_ONCE = frozenset(
 
 @dataclass
 class Findings:
-    """Problems of a log of this suite, and checks that were not possible."""
+    """Complaints about a log of this suite, and checks that were not possible."""
 
     complaints: list[Complaint] = field(default_factory=list)
     unverified: list[str] = field(default_factory=list)
-    """Reasons why a check was left out. Empty if everything was checked."""
+    """Reasons why some checks were skipped. The list is empty if all checks were possible."""
 
 
 def find_complaints(
@@ -62,14 +62,15 @@ def find_complaints(
 ) -> Findings:
     """Check a log of this suite.
 
-    Foreign logs have no findings. No content of the log raises an error.
+    Logs of other programs have no findings. Invalid content of the log never raises an error.
 
     Args:
         record: The run.
         events: All records of the log in the order of the file.
-        problems: Problems that the reader found in the records, except problems of single lines.
-        is_early_version: True for a log that counts epochs from 1 although its round counts from 0.
-        is_readable: False if a line could not be read. The log then fails, and records may be
+        problems: Problems that the log reader found, except problems of single lines.
+        is_early_version: True for a log whose epochs start at 1 although the epochs of its round
+            start at 0.
+        is_readable: False if a line could not be read. The log then fails, and some records may be
             missing because of this line.
     """
     findings = Findings()
@@ -82,7 +83,7 @@ def find_complaints(
             record, events, is_early_version, findings.unverified
         ):
             findings.complaints.append(complaint)
-    except Exception as error:  # No run has these settings.
+    except Exception as error:  # the settings are impossible in a run
         problem = (
             f"settings that no run can have ({type(error).__name__}: {clean(str(error), 120)})"
         )
@@ -134,7 +135,7 @@ def _reader_complaints(problems: Iterable[Problem]) -> Iterator[Complaint]:
 
 
 def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Compare the batch size, which a log contains twice."""
+    """Compare the two records of the batch size in a log."""
     size = record.settings.global_batch_size
     for event in events:
         if event.key == "global_batch_size" and event.value != size:
@@ -145,9 +146,9 @@ def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Co
 
 
 def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield a complaint about the second line of each key that a run logs once.
+    """Yield a complaint about each key that occurs twice but must be logged once.
 
-    Readers of the log may use different lines.
+    With a repeated key, different log readers may read different values.
     """
     seen: set[str] = set()
     for event in events:
@@ -158,9 +159,9 @@ def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _stop_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield a complaint about a `run_stop` with both success and a reason.
+    """Yield a complaint about a `run_stop` that has both the status success and a reason.
 
-    Only runs that an error ended have a reason.
+    Only runs that ended with an error have a reason.
     """
     for event in events:
         reason = event.metadata.get("reason") if event.key == "run_stop" else None
@@ -172,9 +173,9 @@ def _stop_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _came_to_its_end(record: RunRecord, events: Sequence[Event]) -> bool:
-    """Return True for a run that reached its target or its last step.
+    """Return True if the run reached its target or its last step.
 
-    Returns False for a run that an error ended.
+    Returns False if the run ended with an error.
     """
     stops = [event for event in events if event.key == "run_stop"]
     return record.finished or any("reason" not in event.metadata for event in stops)

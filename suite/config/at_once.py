@@ -1,6 +1,6 @@
-"""Answers command lines that only print and compose no configuration.
+"""Answer command lines that only print text, without importing Hydra.
 
-Importing Hydra takes half of the start time.
+Importing Hydra takes half of the start-up time.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from suite.common.command_text import localize_commands
 
 _WORD = re.compile(r"(workload|framework|profile)=([\w-]+)")
-"""An override that changes the help text, with a single name as its value."""
+"""Pattern of an override that changes the help text. The override's value is a single name."""
 
 
 def answer(arguments: Sequence[str]) -> str | None:
-    """Return the text for the Tab key, or for `--help` alone or with overrides of the form `_WORD`.
+    """Return the text for tab completion or `--help`.
+
+    `--help` may be combined with overrides that match `_WORD`.
 
     Returns:
-        The text, or None if Hydra has to compose the command line.
+        The text, or None if the command line needs Hydra.
 
     Raises:
-        ValueError: The arguments of `--shell-completion` are not valid.
+        ValueError: The arguments of `--shell-completion` are invalid.
     """
     if len(arguments) == 2 and arguments[0] in ("-sc", "--shell-completion"):
         from suite.config.complete import completion

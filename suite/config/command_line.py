@@ -1,6 +1,6 @@
-"""Reads the parts of a command line that Hydra needs before it composes.
+"""Read the parts of a command line that are needed before Hydra runs.
 
-These are flags, the user's folders, and plugins.
+These parts are flags, the user's configuration folders, and plugins.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from suite.config import overrides
 
 @dataclass(frozen=True)
 class Flags:
-    """The flags of a command line."""
+    """Parsed flags of a command line."""
 
     overrides: tuple[str, ...]
-    """Arguments that are neither flags nor of the form `key=value`."""
+    """Arguments that are not flags. They should have the form `key=value`."""
     help: bool
     version: bool
     multirun: bool
@@ -33,8 +33,8 @@ class Flags:
     package: str | None
     config_dir: str | None
     by_hydra: tuple[str, ...]
-    """Flags for which Hydra prints: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with `hydra`
-    or `all`.
+    """Flags that Hydra handles by printing: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with
+    `hydra` or `all`.
     """
 
 
@@ -47,17 +47,17 @@ INSTEAD_OF_FLAGS = {
         "add --config-dir FOLDER for user-defined files",
     ),
 }
-"""Flags of Hydra that the suite does not have, and the replacement of each."""
+"""Maps each Hydra flag that the suite does not support to its replacement."""
 
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """Values of `--info`, as in Hydra."""
 
 
 def parse_flags(argv: Sequence[str]) -> Flags:
-    """Return the flags of a command line.
+    """Parse the flags of a command line.
 
     Raises:
-        ValueError: A flag is unknown or invalid. argparse would print a message and exit instead.
+        ValueError: A flag is unknown or invalid. argparse alone would print a message and exit.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*")
@@ -110,17 +110,17 @@ def parse_flags(argv: Sequence[str]) -> Flags:
 
 
 def search_folders(override_list: list[str], config_dir: str | None) -> list[str]:
-    """Add the user's folders to the search path of configuration files.
+    """Add the user's folders to the search path for configuration files.
 
     Args:
-        override_list: Overrides of the command line.
-        config_dir: Folder of `--config-dir`.
+        override_list: Overrides from the command line.
+        config_dir: Value of `--config-dir`.
 
     Returns:
         The overrides, with all folders of the user in a single `hydra.searchpath` override.
 
     Raises:
-        ValueError: A package of `hydra.searchpath` is not installed.
+        ValueError: A package in `hydra.searchpath` is not installed.
     """
     search_paths = [text for text in override_list if text.startswith("hydra.searchpath=")]
     paths = [
@@ -146,7 +146,7 @@ def search_folders(override_list: list[str], config_dir: str | None) -> list[str
 
 
 def plugins_of(override_list: Sequence[str]) -> list[str]:
-    """Return the plugins of the command line, or else the plugins of conf/config.yaml.
+    """Return the plugins of the command line, or by default those of conf/config.yaml.
 
     The names are checked later, when the plugins are activated.
 
@@ -166,6 +166,6 @@ def plugins_of(override_list: Sequence[str]) -> list[str]:
 
 
 def as_texts(value: object) -> list[str]:
-    """Return a string, a list of strings, or None as a list of strings."""
+    """Convert a string, a list of strings, or None to a list of strings."""
     values = value if isinstance(value, list) else [] if value in (None, "") else [value]
     return [str(getattr(item, "text", item)) for item in values]

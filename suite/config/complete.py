@@ -1,6 +1,6 @@
-"""Tab completion for the commands of `suite`, the keys of a run, and the values of a key.
+"""Tab completion for `suite` commands, configuration keys, and values of keys.
 
-`eval "$(python run_suite.py -sc install=bash)"` enables it.
+`eval "$(python run_suite.py -sc install=bash)"` enables tab completion.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ INSTALL = """_suite() {{
 }}
 COMP_WORDBREAKS=${{COMP_WORDBREAKS//=}}
 complete -o nospace -o default -o bashdefault -F _suite python python3 run_suite.py suite"""
-"""Script that bash evaluates to enable completion.
+"""Script that bash evaluates to enable tab completion.
 
-If the suite offers no completion, bash completes file names.
+If the suite returns no completions, bash completes file names.
 """
 
 
@@ -41,7 +41,7 @@ def completion(asked: Sequence[str]) -> str:
             script calls.
 
     Raises:
-        ValueError: The arguments are different from these.
+        ValueError: The arguments are neither `install=bash` nor `query=bash`.
     """
     if list(asked) == ["query=bash"]:
         return " ".join(completions())
@@ -54,7 +54,7 @@ def completion(asked: Sequence[str]) -> str:
 
 
 def completions(env: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the completions of the last word of the line in bash's variable COMP_LINE."""
+    """Return the completions of the last word in COMP_LINE, bash's current command line."""
     arguments = env.get("COMP_LINE", "").split(" ")
     if len(arguments) == 2 and Path(arguments[0]).name == "suite":
         return [name for name in COMMANDS.split("|") if name.startswith(arguments[1])]

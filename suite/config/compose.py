@@ -1,6 +1,6 @@
-"""Composes the jobs of a command line.
+"""Compose the configurations of the jobs of a command line.
 
-It checks overrides, reads files with Hydra, and expands sweeps and studies.
+The module checks overrides, reads files with Hydra, and expands sweeps and studies.
 """
 
 from __future__ import annotations
@@ -35,50 +35,53 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Composed:
-    """The configuration of one job."""
+    """The composed configuration of one job."""
 
     config: RunConfig
     all_overrides: tuple[str, ...]
-    """Overrides of the command line, each as `key=value`, and the folders of the user's files."""
+    """Overrides of the command line as `key=value`, including the override with the user's
+    folders.
+    """
     cell: StudyCell | None = None
-    """Cell of a study. None: the job does not belong to a study."""
+    """Cell of a study, or None if the job does not belong to a study."""
 
     @property
     def overrides(self) -> tuple[str, ...]:
-        """`all_overrides` without settings of Hydra."""
+        """Return `all_overrides` without overrides of Hydra's settings."""
         return tuple(text for text in self.all_overrides if not text.startswith("hydra."))
 
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that one command line requests."""
+    """The jobs, plugins, and notes that result from a command line."""
 
     jobs: tuple[Composed, ...]
     plugins: tuple[Plugin, ...] = ()
     notes: tuple[str, ...] = ()
-    """Notes about defaults of the command, each a sentence."""
+    """Notes about defaults that the command uses. Each note is a sentence."""
     arguments: tuple[str, ...] = ()
     """The command line, including the default sweep.
 
-    Commands that resume or submit the jobs are built from it.
+    The commands that resume or submit the jobs are built from these arguments.
     """
     shown: str | None = None
-    """Part of the settings that `--cfg job` prints.
+    """Key or group of settings that `--cfg job` prints.
 
-    Empty: all settings. None: the jobs run, and no settings are printed.
+    An empty string means all settings. None means that the jobs are run and no settings are
+    printed.
     """
 
 
 def compose(arguments: Sequence[str]) -> Request:
     """Compose the jobs of a command line.
 
-    For a flag that prints, such as `--help`, print, and return no jobs.
+    For a flag such as `--help`, the function prints the requested text and returns no jobs.
 
     Args:
-        arguments: Words of the command line: flags and overrides.
+        arguments: Arguments of the command line: flags and overrides.
 
     Raises:
-        ValueError: An override, a flag, or a file has a mistake. The message is a single line.
+        ValueError: An override, a flag, or a file is invalid. The error message is a single line.
     """
     try:
         return _compose(arguments)
@@ -87,9 +90,9 @@ def compose(arguments: Sequence[str]) -> Request:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return the message of Hydra as a single line.
+    """Format an error message of Hydra as a single line.
 
-    For an unknown key in a user's file, return the message of the suite.
+    For an unknown key in a user's file, the message is replaced by a message of the suite.
     """
     reason = error.__cause__ or error.__context__
     key = reason.full_key if isinstance(reason, ConfigKeyError) else None
@@ -145,7 +148,7 @@ def _compose(arguments: Sequence[str]) -> Request:
 def _activate(plugin_names: Sequence[str], override_list: Sequence[str]) -> tuple[Plugin, ...]:
     """Make the plugins importable.
 
-    The module that installs them is imported only if there are any.
+    The module that installs plugins is only imported if the list is not empty.
     """
     if not plugin_names:
         return ()
@@ -155,7 +158,7 @@ def _activate(plugin_names: Sequence[str], override_list: Sequence[str]) -> tupl
 
 
 def _is_dry(override_list: Sequence[str]) -> bool:
-    """Check whether the last `dry_run=` enables a dry run."""
+    """Check whether the last `dry_run=` override enables a dry run."""
     values = [
         text.partition("=")[2].lower() for text in override_list if text.startswith("dry_run=")
     ]
@@ -165,9 +168,9 @@ def _is_dry(override_list: Sequence[str]) -> bool:
 def _workloads_to_print(
     override_list: Sequence[str], flags: Flags, composer: Composer
 ) -> list[str]:
-    """Return the workloads whose schema Hydra needs to print.
+    """Return the workloads whose schema Hydra needs for printing.
 
-    For the help of Hydra, the list is empty.
+    The list is empty for Hydra's help.
     """
     needed = [
         text
@@ -184,11 +187,11 @@ def _workloads_to_print(
 def _sweep(
     override_list: list[str], plugin_names: list[str], composer: Composer
 ) -> tuple[list[str], list[Composed], list[str]]:
-    """Expand a sweep.
+    """Expand a sweep to jobs.
 
     Returns:
-        The overrides that a default sweep adds, one job for each combination of the swept values,
-        and notes for the user. The last key changes fastest from job to job.
+        The overrides that a default sweep adds, a job for each combination of the swept values, and
+        notes for the user. From job to job, the last key changes fastest.
     """
     workloads = _prepare(override_list, True, composer)
     first = [f"{key}={values[0]}" for key, values in _swept(override_list)]
@@ -208,9 +211,9 @@ def _sweep(
 def _sweeper_params(
     override_list: Sequence[str], first: Sequence[str], workloads: list[str], composer: Composer
 ) -> list[str]:
-    """Return the axes from `hydra.sweeper.params` in a file.
+    """Return the axes of a sweep from `hydra.sweeper.params` in a file.
 
-    Keys that the command line sets take precedence.
+    Keys that are set on the command line are excluded.
     """
     set_keys = {text.partition("=")[0] for text in override_list}
     params = composer.sweep_params(first, workloads)
@@ -222,12 +225,12 @@ def _sweeper_params(
 
 
 def _swept(override_list: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return each key with its values as strings, in the order of the command line."""
+    """Return each swept key with its values as strings, in the order of the command line."""
     return [(text.partition("=")[0], overrides.texts(text)) for text in override_list]
 
 
 def _gpus_first(swept: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
-    """Return the axes with `gpus` first, so that the number of devices changes slowest."""
+    """Move `gpus` to the front of the axes, so that the number of devices changes slowest."""
     return sorted(swept, key=lambda pair: pair[0] != "gpus")
 
 
@@ -235,7 +238,7 @@ def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -
     """Check the overrides, and return the names of the workloads.
 
     Raises:
-        ValueError: An override has a mistake, or there is no workload. The message is a single
+        ValueError: An override is invalid, or no workload is set. The error message is a single
             line.
     """
     chosen = [
@@ -254,7 +257,7 @@ def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -
         )
     overrides.check(chosen, (), multirun)
     available = registry.names(registry.WORKLOADS)
-    # A file of the user sets the workload.
+    # The workload is set in a user's file.
     if not workloads or not set(workloads) <= set(available):
         grid = itertools.product(
             *([f"{key}={value}" for value in values] for key, values in _swept(chosen))
@@ -274,7 +277,7 @@ def _job(
     composer: Composer,
     workloads: Sequence[str] = (),
 ) -> Composed:
-    """Compose a job.
+    """Compose the configuration of a job.
 
     Raises:
         ValueError: A value on the command line or in a file is not allowed.
@@ -302,7 +305,7 @@ def _job(
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each key, such as `cpu.cores_per_device`, with its value."""
+    """Yield each full key, such as `cpu.cores_per_device`, with its value."""
     for name, value in config.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and key != "environment.path_map":

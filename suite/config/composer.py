@@ -1,6 +1,6 @@
-"""Composes the configuration of a job with Hydra.
+"""Compose the configuration of a job with Hydra.
 
-The inputs are the overrides of the job and the files below conf/.
+The inputs are the overrides of the job and the files in conf/.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from workloads.api import OPTION_GROUPS, default_values, option_keys
 
 @dataclass(frozen=True)
 class _Files:
-    """Configuration that Hydra composed from files."""
+    """Configuration that Hydra composed from a selection of files."""
 
     config: DictConfig
     hydra: DictConfig
-    """Settings of Hydra."""
+    """Hydra's internal settings."""
 
 
 class Composer:
-    """Composes the jobs of one command.
+    """Composes the jobs of a command.
 
-    `hydra.compose` takes 70 ms and spends most of that time reading files. It is called once for
-    each choice of files. The values of a job are set in a copy of that configuration with
-    `OmegaConf.update`, which Hydra uses for them too.
+    `hydra.compose` takes 70 ms, mostly to read files. It is therefore called only once for each
+    selection of files. The values of a job are then set in a copy of the composed configuration
+    with `OmegaConf.update`, as Hydra does.
     """
 
     def __init__(self) -> None:
@@ -52,12 +52,12 @@ class Composer:
 
         Args:
             override_list: Overrides of the job, each with a single value.
-            workloads: Workloads of the whole command. Their options are keys of the configuration.
+            workloads: All workloads of the command. Their options are keys of the configuration.
 
         Raises:
-            ValueError: A file has a mistake.
-            HydraException, OmegaConfBaseException: The files do not fit together, or a value does
-                not fit its key.
+            ValueError: A file is invalid.
+            HydraException, OmegaConfBaseException: The selected files cannot be combined, or a
+                value has a wrong type.
         """
         config = copy.deepcopy(self._composed_files(override_list, workloads).config)
         for text in override_list:
@@ -74,9 +74,9 @@ class Composer:
     def sweep_params(
         self, override_list: Sequence[str], workloads: Sequence[str]
     ) -> dict[str, str]:
-        """Return `hydra.sweeper.params` of the chosen files.
+        """Return `hydra.sweeper.params` from the selected files.
 
-        It maps a key to the values of a sweep, such as `{"seed": "1,2"}`.
+        The result maps a key to the values of a sweep, such as `{"seed": "1,2"}`.
         """
         params = self._composed_files(override_list, workloads).hydra.sweeper.params
         return {str(key): str(value) for key, value in (params or {}).items()}
@@ -84,14 +84,14 @@ class Composer:
     def configure_logging(self, override_list: Sequence[str], workloads: Sequence[str]) -> None:
         """Show debug messages if `hydra.verbose` is set.
 
-        Its value is a boolean, or a name or a list of names of loggers.
+        The value of `hydra.verbose` is a boolean, the name of a logger, or a list of names.
         """
         settings = self._composed_files(override_list, workloads).hydra
         if settings.verbose:
             configure_log(settings.hydra_logging, settings.verbose)
 
     def _composed_files(self, override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
-        """Return the configuration of the chosen files, before `${…}` is replaced."""
+        """Return the configuration from the selected files, with unresolved interpolations."""
         choices = [
             text for text in override_list if _chooses_file(text) or text.startswith("hydra.")
         ]
@@ -106,11 +106,11 @@ def print_by_hydra(
 ) -> None:
     """Run Hydra with a flag such as `--info`, `--hydra-help`, or `--cfg hydra`.
 
-    With such a flag, Hydra prints and exits.
+    With such a flag, Hydra prints the requested information and exits.
 
     Args:
         argv: The flags.
-        override_list: Overrides, which choose files and set values.
+        override_list: Overrides that select files and set values.
         workloads: Workloads of the command.
     """
     store_schema(workloads)
@@ -127,9 +127,10 @@ def print_by_hydra(
 
 
 def store_schema(workloads: Sequence[str]) -> None:
-    """Store the schema in Hydra.
+    """Store the schema of the configuration in Hydra.
 
-    Workloads and frameworks of installed packages that have no file below conf/ are stored too.
+    The schema also includes workloads and frameworks of installed packages that have no file in
+    conf/.
     """
     without_file = [
         (group, name)
@@ -144,7 +145,7 @@ def store_schema(workloads: Sequence[str]) -> None:
 
 
 def _compose(override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
-    """Compose the files with Hydra, and return the result before `${…}` is replaced."""
+    """Compose the files with Hydra, and return the result with unresolved interpolations."""
     store_schema(workloads)
     chosen = dict(text.lstrip("+").partition("=")[::2] for text in override_list)
     check_files({**_default_choices(), **chosen})
@@ -158,7 +159,7 @@ def _compose(override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
 
 
 def _default_choices() -> dict[str, str]:
-    """Return the default choice of each group in conf/config.yaml."""
+    """Return the default choice of each configuration group in conf/config.yaml."""
     entries = read_yaml(CONF / "config.yaml")["defaults"]
     return {
         group: choice
@@ -169,13 +170,13 @@ def _default_choices() -> dict[str, str]:
 
 
 def _chooses_file(text: str) -> bool:
-    """Check whether an override chooses a file instead of setting a value."""
+    """Check whether an override selects a file instead of setting a value."""
     key = overrides.parse(text).key_or_group
     return key in FILE_GROUPS or "/" in key
 
 
 def _for_hydra(text: str) -> str:
-    """Return an override in the form that Hydra needs.
+    """Convert an override to the form that Hydra requires.
 
     Keys that are not in the schema get the prefix `+` or `++`.
     """
@@ -185,9 +186,9 @@ def _for_hydra(text: str) -> str:
 
 
 def _never_called(config: DictConfig) -> None:
-    """Replace the main function of a Hydra program.
+    """Serve as the main function of a Hydra program.
 
-    Hydra never calls it, because the flags make Hydra print and exit.
+    Hydra never calls this function, because the flags make Hydra print and exit.
     """
     raise AssertionError(config)
 
@@ -198,12 +199,14 @@ def _options(workload: str) -> type:
 
 @functools.lru_cache(maxsize=1)  # Hydra keeps only the last stored schema
 def _store(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
-    """Store `nodes`, and RunConfig extended by option keys of the workloads outside `workload`.
+    """Store `nodes` and an extended RunConfig in Hydra.
+
+    RunConfig is extended by the workloads' option keys that are not below `workload`.
 
     Args:
-        kinds: `Options` of the workloads of the command. With a single workload its defaults are
-            stored. With several workloads null is stored.
-        nodes: Group, name, and the `Options` of a workload or None.
+        kinds: `Options` classes of the command's workloads. For a single workload, its default
+            values are stored. For several workloads, null is stored.
+        nodes: Group and name of each node, and the `Options` class of a workload or None.
     """
     schema: DictConfig = OmegaConf.structured(RunConfig)
     for kind in kinds:
@@ -218,7 +221,7 @@ def _store(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], .
 
 
 def _defaults(options: type | None) -> dict[str, Any]:
-    """Return the default values of `workload.*` for a workload without a file below conf/."""
+    """Return the default values of `workload.*` for a workload that has no file in conf/."""
     if options is None:
         return {}
     values = default_values(options)

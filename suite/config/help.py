@@ -1,4 +1,4 @@
-"""Text of `run_suite.py --help`.
+"""Generate the text of `run_suite.py --help`.
 
 The keys and their descriptions come from the dataclasses that define them.
 """
@@ -38,10 +38,10 @@ HEAD = """Train workloads to a quality target and log it.
 
 
 def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
-    """Return the help text: the groups with their choices, then the keys.
+    """Return the help text, which lists the groups with their choices, then the keys.
 
     Args:
-        overrides: Key to its values on the command line.
+        overrides: Maps each key on the command line to its values.
     """
     lines = [HEAD, "Choose (default in brackets):"]
     defaults = {
@@ -81,15 +81,15 @@ def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
 
 
 def _workload_keys(name: str, profile: str, framework: str, set_name: str) -> list[str]:
-    """Return the lines about a workload: its keys, its frameworks, and its hyperparameter sets.
+    """Return the help lines about a workload's keys, frameworks, and hyperparameter sets.
 
-    No framework has separate keys. The only keys of `framework.*` are those of the suite.
+    Frameworks do not add any keys. The keys of `framework.*` are the same for all frameworks.
 
     Args:
         name: Name of the workload.
-        profile: Profile, which sets the values of the keys.
-        framework: Framework, for its default hyperparameter set.
-        set_name: Hyperparameter set of the command line. Empty: the default set.
+        profile: Profile, which determines the default values of the keys.
+        framework: Framework, which determines the default hyperparameter set.
+        set_name: Hyperparameter set on the command line. An empty string means the default set.
     """
     kind = registry.load_workload(name)
     try:
@@ -138,7 +138,7 @@ def _workload_keys(name: str, profile: str, framework: str, set_name: str) -> li
 
 
 def _variables() -> list[str]:
-    """Return the lines about environment variables, with their current values."""
+    """Return the help lines about environment variables, with their current values."""
     rows = {
         "SUITE_LOG_DIR": f"output of runs [{log_root()}]",
         "SUITE_DATA_DIR": f"prepared data sets [{data_root()}]",
@@ -153,9 +153,9 @@ def _variables() -> list[str]:
 
 
 def _line(key: str, item: Field[Any], default: object = None) -> str:
-    """Return the line of a key.
+    """Return the help line of a key.
 
-    `default` replaces the default value of its field, unless it is None or empty.
+    `default` replaces the field's default value, unless `default` is None or empty.
     """
     allowed = " | ".join(choices(key, item) if key in GROWING else item.metadata.get("choices", ()))
     field_default = "" if callable(item.default_factory) else item.default

@@ -1,7 +1,7 @@
-"""Suggests next steps for arguments that other programs accept but this suite does not.
+"""Hints for arguments that other programs accept but this suite does not.
 
-Examples are `amp=true`, `workload=all`, `seed=0..3`, and `dry-run`. The arguments are checked
-before Hydra parses them.
+Examples of such arguments are `amp=true`, `workload=all`, `seed=0..3`, and `dry-run`. The arguments
+are checked before Hydra parses them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FLAGS = (
     "--config-dir",
     "--shell-completion",
 )
-"""Flags that `run_suite.py` takes."""
+"""Flags that `run_suite.py` accepts."""
 FLAGS_WITH_VALUE = ("-c", "--cfg", "-p", "--package", "-cd", "--config-dir")
 _TRUE, _FALSE = ("true", "1", "yes", "on", "y"), ("false", "0", "no", "off", "n", "none", "null")
 _ALL = ("all", "*", "every", "any", "each")
 _LONGEST_LIST = 8
-"""Largest number of values of a range that a message lists.
+"""Maximum number of values that an error message lists for a range.
 
 A longer range is written as range(…).
 """
@@ -43,7 +43,7 @@ _PRECISIONS = {
     **dict.fromkeys(("fp32", "32", "full", "single", "float", "float32", "32-true"), "fp32"),
     **dict.fromkeys(("tf32", "tensorfloat32"), "tf32"),
 }
-"""Name of a precision in common frameworks, to its name in the suite."""
+"""Maps the name of a precision in common frameworks to its name in the suite."""
 _MIXED = ("amp", "mixed", "mixed_precision", "automatic_mixed_precision", "autocast", "use_amp")
 KEYS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -107,7 +107,7 @@ KEYS: Mapping[str, str] = {
     "multirun": "add -m",
     "sweep": "add -m",
 }
-"""Key that other programs have, to the next step with the value in place of `{}`."""
+"""Maps a key of other programs to a hint, in which `{}` stands for the value."""
 _BARE = {
     "dryrun": "set dry_run=true",
     "dry": "set dry_run=true",
@@ -122,17 +122,17 @@ _BARE = {
     "amp": "set precision=fp16 or precision=bf16",
     "async": "set update=async",
 }
-"""Argument without a value, to the next step."""
+"""Maps an argument without a value to a hint."""
 
 
 def next_step(argument: str, following: str = "") -> str:
-    """Return the next step for a flag, word, or key that the suite does not have.
+    """Return a hint for a flag, word, or key that the suite does not support.
 
-    Returns an empty string if there is no hint.
+    Returns an empty string if no hint is available.
 
     Args:
-        argument: A word of the command line, `key=value`, `word` or `--flag`.
-        following: The word after it, which may be the value of a flag.
+        argument: An argument of the command line: `key=value`, `word`, or `--flag`.
+        following: The next argument, which may be the value of a flag.
     """
     if argument.startswith("-"):
         return _step_for_flag(argument, following)
@@ -143,10 +143,10 @@ def next_step(argument: str, following: str = "") -> str:
 
 
 def next_step_for_value(argument: str) -> str:
-    """Return the allowed values and the next step for a value that is not allowed.
+    """Return a hint for a value that is not allowed, with the allowed values.
 
-    Returns an empty string if there is no hint. Files and packages may add values, so the user's
-    folders must be searched before.
+    Returns an empty string if no hint is available. Call this function after the user's folders
+    have been searched, because files and packages may add values.
     """
     key, _, value = argument.partition("=")
     value = value.strip("'\"")
@@ -157,7 +157,7 @@ def next_step_for_value(argument: str) -> str:
 
 
 def _allowed_text(key: str) -> str:
-    """Return the allowed values of a key for a message, or an empty string without such a list."""
+    """Format the allowed values of a key, or return "" if they cannot be listed."""
     item = suite_keys().get(key)
     return FORMS.get(key) or ", ".join(
         choices(key, item) if item is not None or key in GROUPS else ()
@@ -203,7 +203,7 @@ def _step_for_key(key: str, value: str) -> str:
 
 
 def _sentence(step: str) -> str:
-    """Return a step with a capital first letter."""
+    """Return a hint with a capital first letter."""
     return step[:1].upper() + step[1:]
 
 
@@ -274,9 +274,9 @@ def _step_for_value(key: str, value: str) -> str:
 
 
 def _list_of_integers(text: str) -> str:
-    """Return `0..3`, `0-3`, `0:3`, `[0,1]` or `0;1` as a list for `-m`.
+    """Convert `0..3`, `0-3`, `0:3`, `[0,1]`, or `0;1` to a list of values for `-m`.
 
-    Returns an empty string for a different form.
+    Returns an empty string if the text has any other form.
     """
     span = re.fullmatch(r"(\d{1,9})(?:\.{2,3}|-|:)(\d{1,9})", text)
     if span:
@@ -294,9 +294,9 @@ def _list_of_integers(text: str) -> str:
 
 
 def _checkpoint(text: str) -> str:
-    """Return the value of `checkpoint.when` for a different spelling.
+    """Convert a different notation to a value of `checkpoint.when`.
 
-    Returns an empty string if the meaning is not clear.
+    Returns an empty string if the meaning is ambiguous.
     """
     if text in _FALSE:
         return "off"
@@ -345,7 +345,7 @@ def _step_for_gpus(value: str) -> str:
     if value.lower() in ("all", "auto", "max", "any", "*", "-1"):
         try:
             found = len(devices.gpus())
-        except ValueError:  # a GPU does not answer, which planning reports
+        except ValueError:  # a GPU does not respond, which the planner reports later
             return ""
         if found:
             return f"expected at least 1. For all GPUs of this machine, set gpus={found}"
@@ -401,7 +401,7 @@ def _step_for_batch(value: str) -> str:
 
 def _step_for_resume(value: str) -> str:
     if value.lower() in ("", *_TRUE, *_FALSE) or "," in value:
-        return ""  # _step_for_value handles booleans
+        return ""  # `_step_for_value` handles booleans
     folder = value if value.lower() not in ("last", "latest", "auto", "must", "allow") else "FOLDER"
     return f"set output={folder} resume=true"
 
@@ -456,7 +456,7 @@ FORMS: Mapping[str, str] = {
     "batch": "set, global:N, per_device:N",
     "runs": "official, N",
 }
-"""Key to the allowed forms of its values."""
+"""Maps a key to a description of its allowed values."""
 _STEPS: Mapping[str, Callable[[str], str]] = {
     "checkpoint.when": _step_for_checkpoint,
     "precision": _step_for_precision,
@@ -472,10 +472,10 @@ _STEPS: Mapping[str, Callable[[str], str]] = {
     "seed": _step_for_seed,
     "data": _step_for_data,
 }
-"""Key to the function that returns the next step for a value."""
+"""Maps a key to the function that returns a hint for a value of the key."""
 
 
 def _normalized(key: str) -> str:
-    """Return a key in the spelling of the suite, such as `batch_size` for `batch-size`."""
+    """Convert a key to the spelling of the suite, such as `batch-size` to `batch_size`."""
     name = key.replace("-", "_")
     return name if name in GROUPS or name in suite_keys() else name.lower()

@@ -1,4 +1,4 @@
-"""All keys of the command line with their fields. Checks, help, and tab completion use them."""
+"""All command-line keys with their fields, for checks, help, and tab completion."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from suite.common.study_file import SIZES, study_names
 from workloads.api import OPTION_GROUPS, kind_of, option_keys
 
 GROUPS = ("workload", "framework", "profile", "environment", "system")
-"""Keys that choose a file below conf/ or in a folder of the user."""
+"""Keys that select a file in conf/ or in a user's folder."""
 FILE_GROUPS = (*GROUPS, "experiment")
-"""`GROUPS`, and `experiment`, which chooses a file with any settings in a folder of the user."""
+"""`GROUPS` and `experiment`. The key `experiment` selects a file with arbitrary settings in a
+user's folder.
+"""
 GROWING: Mapping[str, Callable[[], Iterable[str]]] = {
     "launch.by": lambda: registry.names(registry.LAUNCHERS),
     "rules": lambda: sorted(rounds.files()),
 }
-"""Key to a function that returns additional choices, which packages and files provide."""
+"""Maps a key to a function that returns the additional choices from packages and files."""
 SHORT = {
     "timing": "timing.each",
     "launch": "launch.by",
     "update": "update.kind",
     "checkpoint": "checkpoint.when",
 }
-"""Group that may be set directly, to the key that is then set: `timing=steps` sets
-`timing.each=steps`.
+"""Maps the name of a group to the key that an override of the group sets. For example,
+`timing=steps` sets `timing.each=steps`.
 """
 ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
@@ -62,7 +64,8 @@ ELSEWHERE = {
     "dtype": "precision={}",
     "link": "transport={}",
 }
-"""Name of a setting in other programs, to overrides of the suite with the value in place of `{}`.
+"""Maps a setting of other programs to overrides of the suite, in which `{}` stands for the
+value.
 """
 SYNONYMS = {
     **dict.fromkeys(("gpu", "nvidia"), "cuda"),
@@ -74,11 +77,11 @@ SYNONYMS = {
     "torch": "pytorch",
     "singularity": "apptainer",
 }
-"""Name of a value in common frameworks, to its name in the suite."""
+"""Maps the name of a value in common frameworks to its name in the suite."""
 
 
 def group_choices(group: str) -> list[str]:
-    """Return the choices of a group: its files, and the entry points of installed packages."""
+    """Return the choices of a group, from files and from entry points of packages."""
     if group == "study":
         return study_names()
     entry_points = {"workload": registry.WORKLOADS, "framework": registry.FRAMEWORKS}
@@ -91,12 +94,12 @@ def group_choices(group: str) -> list[str]:
 
 
 def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]:
-    """Return the keys that every workload has, such as `cpu.cores_per_device`, with their fields.
+    """Return the keys that every workload has, with their fields.
 
-    Keys that choose a file are excluded.
+    An example is `cpu.cores_per_device`. Keys that select a file are excluded.
 
     Args:
-        kind: Dataclass of the keys.
+        kind: Dataclass that defines the keys.
         prefix: Prefix of the keys, such as `cpu.`.
     """
     keys: dict[str, Field[Any]] = {}
@@ -121,8 +124,8 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
 
     Args:
         key: Full key, such as `precision`.
-        item: Field of the key. None: it has no field.
-        workload: Name of the workload. Its hyperparameter sets are values of
+        item: Field of the key, or None.
+        workload: Name of the workload. Its hyperparameter sets are the values of
             `workload.hyperparameter_set`.
     """
     if key in (*GROUPS, "study"):
@@ -142,24 +145,26 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
 
 
 def metrics(workload: str) -> list[str]:
-    """Return the metrics for which a workload has a target in any profile."""
+    """Return the metrics for which any profile of a workload has a target."""
     kind, names = registry.load_workload(workload), dict[str, None]()
     for profile in ("reference", "demo", "synthetic"):
         try:
             names |= dict.fromkeys(
                 kind.defaults(profile, rounds.get_round(kind.default_rules, kind), {}).targets
             )
-        except ValueError:  # not a profile of this workload
+        except ValueError:  # the workload does not have this profile
             continue
     return list(names)
 
 
 def meant(key: str, value: object, available: Iterable[str]) -> str:
-    """Return ` (did you mean workload.learning_rate=0.1?)` for an unknown key, or an empty string.
+    """Return a suggestion for an unknown key, or an empty string.
+
+    An example is ` (did you mean workload.learning_rate=0.1?)`.
 
     Args:
         key: The unknown key.
-        value: Its value, for the suggested override.
+        value: Value of the key, for the suggested override.
         available: Keys that exist.
     """
     available = [name for name in available if not name.endswith(".name")]

@@ -1,6 +1,6 @@
-"""Checks the command line before Hydra parses it.
+"""Check the command line before Hydra parses it.
 
-Each mistake therefore has a message of a single line.
+These checks give a single-line error message for each mistake.
 """
 
 from __future__ import annotations
@@ -58,13 +58,15 @@ NOT_OFFERED = {
     ),
     "hydra.mode": "add -m for a sweep",
 }
-"""Key that the suite does not have, to its replacement."""
+"""Maps each unsupported key to its replacement."""
 _SWEEPER_PARAMS = "hydra.sweeper.params"
-"""Setting of Hydra's sweeper: a mapping of keys to the values of a sweep, as strings."""
+"""Setting of Hydra's sweeper, which maps keys to the values of a sweep as strings."""
 _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
-"""Names of the optimizer in common frameworks and here, to its name in hyperparameter sets."""
+"""Maps names of the optimizer key in common frameworks and in this suite to the key in
+hyperparameter sets.
+"""
 _MAX_SUGGESTED = 10**9
-"""Highest value of `sweep.limit` that a message suggests."""
+"""Maximum value of `sweep.limit` that an error message suggests."""
 _PATHS = (
     "output",
     "backbone.weights",
@@ -78,16 +80,17 @@ _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selecto
 def in_full(argument: str) -> str:
     """Return an override with its full key and quoted values.
 
-    For example, `timing=steps` becomes `timing.each=steps`. Paths are quoted, and so is every item
-    of `plugins=[PATH,…]` and of the lists of `launch.*`. Hydra's grammar does not allow commas,
-    brackets, non-ASCII letters, or leading and trailing spaces in values without quotes.
+    For example, `timing=steps` becomes `timing.each=steps`. Paths are quoted, as are all items of
+    `plugins=[PATH,…]` and of lists in `launch.*`. The quotes are needed because Hydra's grammar
+    does not allow commas, brackets, non-ASCII letters, or leading and trailing spaces in unquoted
+    values.
     """
     key, _, value = argument.partition("=")
     key = key.lstrip("+") if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
     plain = bool(value) and not set(value) & set("'\"")
     if key in _LISTS and plain:
         inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
-        # Do not split between the brackets of node[1,3].
+        # Commas inside brackets, as in node[1,3], do not separate items.
         return f"{key}={_list(re.split(r',(?![^[]*])', inner))}"
     if key in _PATHS and value and value[0] not in "'\"":
         return f"{key}={_quote(value)}"
@@ -100,9 +103,9 @@ def in_full(argument: str) -> str:
 
 
 def experiment_or_study(argument: str) -> str:
-    """Return `experiment=NAME` as `study=NAME`.
+    """Convert `experiment=NAME` to `study=NAME`.
 
-    The override is unchanged if the user's folders have a file experiment/NAME.yaml.
+    The override is returned unchanged if a user's folder contains experiment/NAME.yaml.
     """
     if not argument.startswith("experiment="):
         return argument
@@ -112,10 +115,9 @@ def experiment_or_study(argument: str) -> str:
 
 
 def sweeper_params(argument: str) -> list[str]:
-    """Convert overrides of `hydra.sweeper.params` to the form `KEY=VALUES`.
+    """Convert an override of `hydra.sweeper.params` to overrides `KEY=VALUES`.
 
-    The forms `hydra.sweeper.params.KEY=VALUES` and `hydra.sweeper.params={KEY: VALUES}` are
-    accepted.
+    The function accepts `hydra.sweeper.params.KEY=VALUES` and `hydra.sweeper.params={KEY: VALUES}`.
 
     Raises:
         ValueError: The value of `hydra.sweeper.params` is not a mapping.
@@ -145,11 +147,11 @@ def _quote(text: str) -> str:
 
 
 def check_form(arguments: Sequence[str]) -> None:
-    """Check that every argument may be a flag or a setting of the suite.
+    """Check that every argument has the form of a flag or a setting of the suite.
 
     Raises:
-        ValueError: A setting has leading dashes (`--gpus 2`), contains a line end, or belongs to a
-            different program (`amp=true`). The message contains the next step.
+        ValueError: A setting has leading dashes (`--gpus 2`), contains a line break, or belongs to
+            another program (`amp=true`). The message contains a hint.
     """
     for before, argument, following in zip(
         ["", *arguments], arguments, [*arguments[1:], ""], strict=False
@@ -175,12 +177,12 @@ def check_form(arguments: Sequence[str]) -> None:
 
 
 def check_values(arguments: Sequence[str]) -> None:
-    """Check that no value belongs to a different program (`checkpoint=5`).
+    """Raise ValueError if a value is written as in another program (`checkpoint=5`).
 
-    The user's folders must be searched before.
+    Call this function after the user's folders have been searched.
 
     Raises:
-        ValueError: There is such a value. The message contains the next step.
+        ValueError: A value is written as in another program. The message contains a hint.
     """
     for argument in arguments:
         step = hints.next_step_for_value(argument)
@@ -193,7 +195,7 @@ def parse(argument: str) -> Override:
     """Parse an override with Hydra.
 
     Raises:
-        ValueError: The argument is not an override. The message contains the next step.
+        ValueError: The argument is not an override. The message contains a hint.
     """
     try:
         return OverridesParser.create().parse_override(argument)
@@ -238,17 +240,17 @@ def texts(argument: str) -> list[str]:
                 f" {allowed_text(key_suggestions.choices(key, None))}"
             )
         return list(values)
-    # Hydra returns a text such as per_device\:8.
+    # Hydra returns a string such as per_device\:8 with an escaped colon.
     return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]
 
 
 def count(argument: str) -> int:
-    """Return the number of values of an override without generating them.
+    """Count the values of an override without generating them.
 
     A pattern counts as a single value.
 
     Raises:
-        ValueError: The override is a sweep without values, or a range that never ends.
+        ValueError: The override is a sweep without values, or an infinite range.
     """
     override = parse(argument)
     swept: Any = override.value() if override.is_sweep_override() else None
@@ -259,7 +261,7 @@ def count(argument: str) -> int:
                 Fraction(number or 0) for number in (swept.start, swept.stop, swept.step)
             )
             found = max(0, math.ceil((stop - start) / step))
-        except (ValueError, ArithmeticError):  # nan, inf, or a step of 0
+        except (ValueError, ArithmeticError):  # the range contains nan or inf, or has a step of 0
             raise ValueError(
                 f"{argument}: the range never ends. Set a list or range(1,5)"
             ) from None
@@ -272,12 +274,12 @@ def count(argument: str) -> int:
 
 
 def counts(arguments: Sequence[str]) -> dict[str, int]:
-    """Return each key with the number of its values."""
+    """Map each key to the number of its values."""
     return {argument.partition("=")[0]: count(argument) for argument in arguments}
 
 
 def limit(arguments: Sequence[str]) -> int:
-    """Return the maximum number of jobs: `sweep.limit=N` of the arguments, or its default.
+    """Return the maximum number of jobs, from `sweep.limit=N` or its default.
 
     Raises:
         ValueError: `sweep.limit` is not a positive integer.
@@ -297,11 +299,11 @@ def check_count(found: Mapping[str, int], arguments: Sequence[str]) -> None:
     """Check that a sweep does not have more jobs than `sweep.limit`.
 
     Args:
-        found: Key to the number of its values.
+        found: Maps each key to the number of its values.
         arguments: Overrides of the command line, which may contain `sweep.limit=N`.
 
     Raises:
-        ValueError: There are more jobs, or `sweep.limit` is not valid.
+        ValueError: The sweep has too many jobs, or `sweep.limit` is invalid.
     """
     most, jobs = limit(arguments), math.prod(found.values())
     if jobs > most:
@@ -319,7 +321,10 @@ def check_count(found: Mapping[str, int], arguments: Sequence[str]) -> None:
 
 
 def _shown(number: int) -> str:
-    """Return a number as text. Python cannot convert numbers of more than 4,300 digits."""
+    """Format a number. Very large numbers are abbreviated.
+
+    Python cannot convert numbers with more than 4,300 digits to strings.
+    """
     return f"{number:,}" if number < 10**15 else "over 10^15"
 
 
@@ -336,10 +341,10 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
     Args:
         arguments: Overrides of the command line.
         workloads: Names of the workloads of the command.
-        multirun: Overrides may have several values.
+        multirun: True if overrides may have several values.
 
     Raises:
-        ValueError: An override is not valid. The message is a single line about the first such
+        ValueError: An override is invalid. The message is a single line about the first invalid
             override.
     """
     for argument in arguments:
@@ -368,7 +373,10 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
 
 
 def _check_offered(argument: str, key: str) -> None:
-    """Raise ValueError, with the replacement, for a key of `NOT_OFFERED` or a key below it."""
+    """Raise ValueError if a key is in `NOT_OFFERED`, or below such a key.
+
+    The error message contains the replacement.
+    """
     instead = next(
         (NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), ""
     )
@@ -377,10 +385,10 @@ def _check_offered(argument: str, key: str) -> None:
 
 
 def check_root(key: str) -> None:
-    """Check the first word of a key. The workload need not be known.
+    """Check the first component of a key, without checking the workload.
 
     Raises:
-        ValueError: No key of the suite begins with this word, such as `worklod`.
+        ValueError: No key of the suite begins with this component, for example `worklod`.
     """
     roots = [*FILE_GROUPS, *known_fields(RunConfig), "study", "hydra"]
     _check_offered(key, key.lstrip("+~"))
@@ -398,13 +406,13 @@ def check_root(key: str) -> None:
 
 
 def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
-    """Check that a key exists, and that a value is allowed for it.
+    """Check that a key exists and that its value is allowed.
 
     Args:
         key: Full key, such as `workload.learning_rate`.
         value: Parsed value.
-        workloads: Names of the workloads. All of them must have the key, unless it is a key of the
-            suite.
+        workloads: Names of the workloads. Each workload must have the key, unless all workloads
+            share the key.
 
     Raises:
         ValueError: A workload does not have the key, or the value is not allowed. The message is a
@@ -442,9 +450,9 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
 
 
 def _check_set_alone(key: str, value: Any, workload: str) -> None:
-    """Raise ValueError for a key that only hyperparameter sets may set, such as `optimizer`.
+    """Raise ValueError for a key that only hyperparameter sets may set (`optimizer`).
 
-    The message contains the folder of their files.
+    The error message contains the folder for files of hyperparameter sets.
     """
     name = _OPTIMIZER.get(key.removeprefix("workload."), key.removeprefix("workload."))
     item = hyperparameter_fields(registry.load_workload(workload).Options).get(name)
@@ -463,7 +471,7 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
 
 
 def _check_value(key: str, item: Any, value: Any) -> None:
-    """Check a value with `check_value`, and suggest the correct value for a synonym."""
+    """Check a value with `check_value`, and suggest the allowed value for a synonym."""
     metadata = (
         {**item.metadata, "choices": key_suggestions.choices(key, item)}
         if key in key_suggestions.GROWING
@@ -486,7 +494,7 @@ def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:
 
     Raises:
         ValueError: The key does not select a single target of the workload, or the value is not a
-            number of at least 0.
+            number ≥ 0.
     """
     metric = key.removeprefix("workload.target").removeprefix(".")
     if not metric and len(metrics) > 1 and value is not None:

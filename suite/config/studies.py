@@ -1,6 +1,6 @@
-"""Expands `study=NAME` to the overrides of each job of the study.
+"""Expand `study=NAME` to the overrides of each job of the study.
 
-The other overrides of the command line are included.
+The overrides of a job also include the remaining overrides of the command line.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from workloads.api import OPTION_GROUPS
 
 KEYS = ("study", "study.size")
 _WHOLE = ("plugins", "output", "resume")
-"""Keys that apply to the whole command, and cannot be an axis."""
+"""Keys that apply to the whole command and therefore cannot be an axis of a study."""
 
 
 class CellOverrides(NamedTuple):
     """A cell of a study, with the overrides of its job."""
 
     cell: StudyCell | None
-    """The cell, or None if the study has no table.
+    """Cell of the study's table, or None if the study has no table.
 
-    Its jobs are then the same as those of a sweep with `-m`.
+    The jobs of a study without a table are the same as those of a sweep with `-m`.
     """
     overrides: tuple[str, ...]
 
 
 def named(arguments: Sequence[str]) -> bool:
-    """Check whether the command has a study.
+    """Check whether the command line selects a study.
 
     Raises:
         ValueError: `study.size` is set without `study`.
@@ -45,20 +45,21 @@ def named(arguments: Sequence[str]) -> bool:
 
 
 def cells(arguments: Sequence[str]) -> list[CellOverrides]:
-    """Return the cells of a study with the overrides of their jobs, in the order of the table.
+    """Return the cells of a study with the overrides of their jobs.
 
-    Overrides of the command line take precedence over the study:
+    The cells are in the order of the table. Overrides of the command line take precedence over the
+    study:
 
     - Values for an axis replace the values of that axis.
-    - Values for a key of the points remove the points with different values.
+    - Values for a key of the points remove all points with different values.
     - A list of values for any other key becomes an additional axis.
 
     Args:
         arguments: Overrides of the command line, with `study=NAME`.
 
     Raises:
-        ValueError: The study does not exist, or an override does not fit it. The message is a
-            single line.
+        ValueError: The study does not exist, or an override is incompatible with it. The message is
+            a single line.
     """
     study_words = {
         key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS
@@ -92,9 +93,9 @@ def cells(arguments: Sequence[str]) -> list[CellOverrides]:
 
 
 def _crossed(study: Study) -> list[Point]:
-    """Return all combinations of the points and the values of the axes.
+    """Return all combinations of the study's points with the values of its axes.
 
-    Within a point, the first axis changes fastest.
+    For each point, the first axis changes fastest.
     """
     names = list(study.axes)
     grid = [
@@ -105,15 +106,15 @@ def _crossed(study: Study) -> list[Point]:
 
 
 def _shortened(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
-    """Return the study with the axes and points that result from the overrides.
+    """Return the study with its axes and points restricted by the overrides.
 
     Args:
         study: The study.
-        values_by_key: Key to its values on the command line.
+        values_by_key: Maps each key on the command line to its values.
 
     Raises:
-        ValueError: No point has the values, or a key that applies to the whole command has several
-            values.
+        ValueError: No point matches the values, or a key that applies to the whole command has
+            several values.
     """
     axes = {key: tuple(values_by_key.get(key, values)) for key, values in study.axes.items()}
     points = study.points
@@ -138,11 +139,11 @@ def _shortened(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Stud
 
 
 def _fitting(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
-    """Return the study without the settings that the workloads of the command line do not have.
+    """Remove the settings of a study that the workloads on the command line do not have.
 
     Args:
         study: The study.
-        values_by_key: Key to its values on the command line.
+        values_by_key: Maps each key on the command line to its values.
 
     Raises:
         ValueError: An axis or a point of the study has a key that a workload does not have.

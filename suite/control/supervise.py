@@ -38,7 +38,7 @@ class Supervisor:
         framework: Framework,
         environment: Environment,
         progress: Progress,
-        links: Links = NO_LINKS,
+        connections: Links = NO_LINKS,
         checkpoint: Path | None = None,
         find_open_reasons: Callable[[], Sequence[Deviation]] = tuple,
     ) -> None:
@@ -49,8 +49,8 @@ class Supervisor:
             framework: The framework of its workers.
             environment: The environment of its workers.
             progress: Shows the progress of the run.
-            links: Name of each machine to the connection to its agent. Empty: the run is on this
-                machine.
+            connections: Maps the name of each machine to the connection to its agent. Empty: the
+                run is on this machine.
             checkpoint: The file from which the run resumes. It is moved to the folder of the run.
             find_open_reasons: Function that returns further reasons for division open, after the
                 workers have ended.
@@ -65,14 +65,14 @@ class Supervisor:
             self.hosts, run.settings.device, run.settings.update
         )
         self.monitor = RunMonitor(
-            self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links)
+            self.run_spec, self.hosts, self.process_hosts, has_agents=bool(connections)
         )
-        self._links = links
+        self._connections = connections
         self._checkpoint = checkpoint
         self._find_open_reasons = find_open_reasons
-        if not links:
+        if not connections:
             self.monitor.controls += local_controls(self.hosts, self.folder, environment)
-        self._records = MachineRecords(self.run_spec, has_agents=bool(links))
+        self._records = MachineRecords(self.run_spec, has_agents=bool(connections))
         self._status_writer = StatusWriter(self.run_spec)
         self.open_reasons: list[Deviation] = []
         """Reasons for division open that were found after the first lines of the log were written.
@@ -99,9 +99,9 @@ class Supervisor:
         try:
             self._status_writer.write(RunStatus("running"))
             self._records.prepare()
-            for host in self.hosts if self._links else ():
+            for host in self.hosts if self._connections else ():
                 control = remote_control(
-                    self._links, host, self.folder, self.environment, self._records
+                    self._connections, host, self.folder, self.environment, self._records
                 )
                 self.monitor.controls.append(control)
             self._start()

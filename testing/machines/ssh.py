@@ -1,4 +1,4 @@
-"""ssh between machines: an sshd on each, with separate keys."""
+"""Starts an sshd with separate keys on each virtual machine."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ Host *
   LogLevel ERROR
 """
 SHELL_FILES = (".bashrc", ".zshenv")
-"""Shell startup files of the user, which are empty on machines.
+"""Shell startup files of the user, which are empty on the virtual machines.
 
-Their commands would run at every login, and might leave a lock when a test kills them.
+The commands in these files would run at every login, and might leave a lock when a test kills them.
 """
 
 
 def start(machines: Machines) -> Path:
-    """Create keys and start an sshd on every machine. `ssh node1` then works from each, as root.
+    """Create keys and start an sshd on every machine.
 
-    Returns the folder of keys and logs.
+    `ssh node1` then works from every machine, as root. The function returns the folder of keys and
+    logs.
     """
     folder = machines.folder / "ssh"
     shutil.rmtree(folder, ignore_errors=True)
@@ -72,6 +73,9 @@ def start(machines: Machines) -> Path:
 
 
 def serve(machine: Machine, folder: Path) -> None:
-    """Start the machine's sshd and wait until it listens, initially and after `kill_all`."""
+    """Start the machine's sshd and wait until it listens for connections.
+
+    The function is called initially and after `kill_all`.
+    """
     log = folder / f"{machine.name}.log"
     machine.run([needs.program("sshd"), "-f", folder / "sshd_config", "-E", log])

@@ -1,4 +1,4 @@
-"""Benchmark of all-reduces of many sizes: the bandwidth available to the sum of gradients.
+"""Benchmark of all-reduces with various message sizes.
 
-No model is trained.
+The bandwidth of these all-reduces limits the sum of gradients. No model is trained.
 """

@@ -1,4 +1,4 @@
-"""All-reduces in JAX: the trainers' sum over replicas."""
+"""All-reduce benchmark in JAX, which uses the trainers' sum over replicas."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
 
 
 class AllReduceTrainer(TimedSums, JaxTrainer):
-    """All-reduce of an array on one device. A single function is compiled for each size."""
+    """All-reduce of an array per device. A separate function is compiled for each size."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Create a period of the summed values.
+        """Create one period of the values to sum.
 
-        Each size has separate warm-ups, the first of which compiles the function.
+        Each size has warm-up steps. The first warm-up step of a size compiles the function.
         """
         self.kind = np.dtype(_TYPES[self.settings.precision])
         self.mine, self.expected = (
@@ -45,7 +45,7 @@ class AllReduceTrainer(TimedSums, JaxTrainer):
         self.total = self.collective(self.operand)
 
     def wrong(self, numbers: bool) -> int:
-        """Return the number of wrong values, which are counted on the host.
+        """Return the number of wrong values. The values are compared on the host.
 
         The values are integers that each of the types represents exactly.
         """

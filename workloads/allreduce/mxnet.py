@@ -1,4 +1,7 @@
-"""All-reduces in MXNet: a KVStore sums flat gradients over the contexts of one process."""
+"""All-reduce benchmark in MXNet.
+
+A KVStore sums flat gradients over the contexts of one process.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ _TYPES = {"fp32": "float32", "fp16": "float16"}
 
 
 class AllReduceTrainer(TimedSums, MXNetTrainer):
-    """All-reduce of the first part of a buffer on every context."""
+    """All-reduce of the first bytes of a buffer on every context."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Allocate the buffers. Each size has separate warm-ups."""
+        """Allocate the buffers. Each size has separate warm-up steps."""
         self.kind = _TYPES[self.settings.precision]
         self.item_bytes = np.dtype(self.kind).itemsize
         count, self.size = self.workload.sizes[-1] // self.item_bytes, 0
@@ -40,7 +43,8 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
     def fill(self, size: int, numbers: bool) -> None:
         """Fill the first `size` bytes of every buffer.
 
-        A change of size creates a new KVStore, because a KVStore keeps a buffer of the size.
+        If the size changes, a new KVStore is created, because a KVStore keeps a buffer of fixed
+        size.
         """
         count = size // self.item_bytes
         with memory_errors():
@@ -51,11 +55,11 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
                 part[:] = mx.nd.tile(mine, count // PERIOD) if numbers else 0
 
     def reduce(self) -> None:
-        """Enqueue the sum of the filled parts, in place."""
+        """Enqueue the in-place sum of the filled bytes."""
         self.sum.reduce()
 
     def wrong(self, numbers: bool) -> int:
-        """Return the number of wrong values, which are counted on each context."""
+        """Return the number of wrong values. The values are compared on each context."""
         differ = (
             mx.nd.broadcast_not_equal(
                 part.reshape((-1, PERIOD)),

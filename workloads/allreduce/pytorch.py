@@ -1,7 +1,8 @@
-"""All-reduces in PyTorch: `torch.distributed.all_reduce` with NCCL on GPUs and gloo on CPU cores.
+"""All-reduce benchmark in PyTorch.
 
-NCF sums its flat gradient with the same call. DistributedDataParallel sums its buckets in the same
-process group.
+The benchmark calls `torch.distributed.all_reduce` with NCCL on GPUs and gloo on CPU cores. NCF sums
+its flat gradient with the same call. DistributedDataParallel sums its buckets in the same process
+group.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class AllReduceTrainer(TimedSums, PyTorchTrainer):
-    """All-reduce of the first part of a buffer on one device."""
+    """All-reduce of the first bytes of a buffer on each device."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Allocate the buffers. Each size has separate warm-ups."""
+        """Allocate the buffers. Each size has separate warm-up steps."""
         self.open_device()
         kind = _TYPES[self.settings.precision]
         self.buffer = torch.zeros(
@@ -44,15 +45,15 @@ class AllReduceTrainer(TimedSums, PyTorchTrainer):
             rows.zero_()
 
     def reduce(self) -> None:
-        """Sum the filled part of the buffer in place."""
+        """Sum the filled bytes of the buffer in place."""
         dist.all_reduce(self.part)
 
     def wrong(self, numbers: bool) -> int:
-        """Return the number of wrong values, which are counted on the device."""
+        """Return the number of wrong values. The values are compared on the device."""
         return int((self.part.view(-1, PERIOD) != (self.expected if numbers else 0)).sum())
 
     def clocked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-        """Time the steps, on CUDA with events on the stream."""
+        """Time the steps. On CUDA devices, the times come from events on the stream."""
         if self.device.type == "cuda":
             return between_events(steps, seconds)
         return super().clocked(steps, seconds)

@@ -1,4 +1,7 @@
-"""All-reduces in TensorFlow: the trainers' sum over replicas, cut into the same chunks."""
+"""All-reduce benchmark in TensorFlow, which uses the trainers' sum over replicas.
+
+The sum is split into the same chunks as in training.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ _TYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
 class AllReduceTrainer(TimedSums, TensorFlowTrainer):
-    """All-reduce of a tensor on one device. Each size has a separate tensor and function."""
+    """All-reduce of a tensor per device. Each size has a separate tensor and function."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Create a period of the summed values.
+        """Create one period of the values to sum.
 
-        Each size has separate warm-ups, and its first warm-up traces its function.
+        Each size has warm-up steps. The first warm-up step of a size traces the function.
         """
         self.build()
         self.kind = _TYPES[self.settings.precision]
@@ -35,8 +38,7 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
     def fill(self, size: int, numbers: bool) -> None:
         """Create a new tensor, and a new function if the size changes.
 
-        The sum needs a static shape, and a single function for all sizes would have a dynamic
-        shape.
+        The sum requires a static shape. A single function for all sizes would have a dynamic shape.
         """
         if size != self.size:
             self.size, self.collective = size, self.new_sum()
@@ -49,7 +51,7 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
         (self.result,) = self.collective([self.operand])
 
     def wrong(self, numbers: bool) -> int:
-        """Return the number of wrong values, which are counted on the device."""
+        """Return the number of wrong values. The values are compared on the device."""
         rows = tf.reshape(self.result, [-1, PERIOD])
         differ = tf.not_equal(rows, self.expected if numbers else self.zeros)
         return int(np.asarray(tf.math.count_nonzero(differ)))

@@ -1,4 +1,7 @@
-"""Base class of the trainers: it fills, sums, and checks the buffers, and times only the sum."""
+"""Base class of the all-reduce trainers, which fills, sums, and checks the buffers.
+
+Only the sum is timed.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from workloads.api import Array, Arrays, Batch, Trainer, TrainStats
 class TimedSums(Trainer):
     """Trainer whose steps are timed all-reduces of a buffer.
 
-    The buffer is filled before the timed part of a step and checked after it. Warm-up steps sum
-    numbers that differ on every device, and every value of every sum is checked. Timed steps sum
-    zeros, which stay zero. The buffer is therefore not filled or checked between timed steps: they
-    run without pauses, as in nccl-tests, and no process waits for a process that is still checking.
+    Warm-up steps sum numbers that differ on every device, and every value of every sum is checked.
+    Timed steps sum zeros, so the sum is also zero. The buffer is therefore not refilled or checked
+    between timed steps. As in nccl-tests, timed steps run without pauses, and no process waits for
+    a process that is still checking.
     """
 
     workload: AllReduce
@@ -35,7 +38,10 @@ class TimedSums(Trainer):
 
     @abstractmethod
     def reduce(self) -> None:
-        """Sum the buffers (collective), with the all-reduce that sums gradients in training."""
+        """Sum the buffers (collective call).
+
+        The all-reduce is the same as for gradients in training.
+        """
 
     @abstractmethod
     def wrong(self, numbers: bool) -> int:
@@ -45,7 +51,7 @@ class TimedSums(Trainer):
     # ----------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run an all-reduce per item."""
+        """Run one all-reduce per item of `steps`."""
         count = 0
         for _ in steps:
             self.reduce()
@@ -61,8 +67,8 @@ class TimedSums(Trainer):
     def clocked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
         """Yield the items, and append the duration of each item's work to `seconds`.
 
-        The duration ends when the consumer requests the next item and the devices are synchronized.
-        The host's clock is used.
+        The duration ends when the consumer has requested the next item and the devices are
+        synchronized. The host's clock is used.
         """
         for item in steps:
             begin = time.perf_counter()
@@ -71,9 +77,9 @@ class TimedSums(Trainer):
             seconds.append(time.perf_counter() - begin)
 
     def _prepared(self, steps: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
-        """Yield the items. Fill the buffers before an item, and check the sums after it.
+        """Yield the items, with filled buffers before each item and checked sums after it.
 
-        Zeros are filled and checked once for all timed steps of a size.
+        For all timed steps of a size, the zeros are filled and checked only once.
         """
         for item in steps:
             size, number = (int(item[0].arrays[name][0]) for name in ("bytes", "number"))

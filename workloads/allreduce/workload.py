@@ -1,10 +1,10 @@
 """All-reduce benchmark: sizes and order of the buffers, and their expected sums.
 
-It uses no framework and trains no model.
+The module is framework-independent, and no model is trained.
 
-A step sums a buffer over all devices. Each size has WARMUPS steps, whose sums are checked, and then
-TIMED steps, whose times count. An epoch is a pass over all sizes. A sample is a byte, so the global
-batch size is the size of the largest buffer.
+A step sums a buffer over all devices. Each size has WARMUPS steps, whose sums are checked, followed
+by TIMED steps, whose times are reported. An epoch is a pass over all sizes. A sample is a byte, so
+the global batch size is the size of the largest buffer.
 """
 
 from __future__ import annotations
@@ -32,39 +32,40 @@ from workloads.api import (
 )
 
 SMALLEST, FACTOR, LARGEST = 1 << 10, 4, 1 << 30
-"""Sizes in bytes: 1 KiB to 1 GiB in factors of 4 (the range of studies.md, R9).
+"""Smallest size, ratio of successive sizes, and largest size: 1 KiB to 1 GiB in factors of 4 (the
+range of studies.md, R9).
 
 The examples of nccl-tests start at 8 B and use factors of 2.
 """
 WARMUPS, TIMED = 5, 20
-"""Number of steps of each size (defaults of `-w` and `-n` in nccl-tests)."""
+"""Number of warm-up steps and timed steps per size (defaults of `-w` and `-n` in nccl-tests)."""
 PERIOD = 64
 """Number of values after which the contents of a buffer repeat.
 
-The smallest buffer has four periods in fp32.
+The smallest buffer contains four periods in fp32.
 """
 MAX_EXACT = {"bf16": 256, "fp16": 2048}
-"""Largest number of devices with which every sum of zeros and ones is exact (8 and 11 bits of
+"""Maximum number of devices for which every sum of zeros and ones is exact (8 and 11 bits of
 mantissa).
 """
 BUFFERS = 4
-"""Lower bound for the number of buffers of the largest size in a device's memory at the same time.
+"""Minimum number of buffers of the largest size that a device's memory must hold at the same time.
 
-TensorFlow has the operand, its parts and their sums. MXNet's KVStore has two buffers.
+TensorFlow needs the operand, its chunks, and their sums. MXNet's KVStore needs two buffers.
 """
 EVENT = "suite_all_reduce"
 
 
 @dataclass(frozen=True)
 class AllReduceOptions:
-    """Options `workload.*`. There are no options specific to this workload."""
+    """Options `workload.*`. This workload adds no options."""
 
     name: str = "allreduce"
     hyperparameter_set: str = option("auto", "named set; auto: the only one")
 
 
 def sizes(largest: int) -> list[int]:
-    """Return the sizes of the buffers in bytes, in ascending order, up to `largest`."""
+    """Return the sizes of the buffers in bytes, up to `largest`, in ascending order."""
     result = [SMALLEST]
     while result[-1] * FACTOR <= largest:
         result.append(result[-1] * FACTOR)
@@ -74,19 +75,19 @@ def sizes(largest: int) -> list[int]:
 def contribution(replica: int) -> Array:
     """Return the zeros and ones that the buffer of a device repeats, float32 (PERIOD,).
 
-    They differ between devices.
+    The values differ between devices.
     """
     return np.random.default_rng(replica).integers(0, 2, PERIOD).astype(np.float32)
 
 
 class AllReduce(Workload):
-    """All-reduce of buffers of ascending size, with the collectives that sum gradients."""
+    """All-reduce of buffers of ascending size, with the same collectives as for gradients."""
 
     name = "allreduce"
     mlperf_name = "allreduce"
     sample_unit = "bytes"
     batch_unit = "bytes"
-    gpu_precisions = ()  # the precision is the type of the summed values
+    gpu_precisions = ()  # The precision is the type of the summed values.
     Options = AllReduceOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
@@ -95,7 +96,7 @@ class AllReduce(Workload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return defaults for a pass over all sizes, without data, model and target.
+        """Return defaults for a pass over all sizes, without data, model, and target.
 
         Raises:
             ValueError: The profile is not `synthetic`.
@@ -109,10 +110,10 @@ class AllReduce(Workload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return counts of 0, since there is no data.
+        """Return an info with 0 samples, since there is no data.
 
         Raises:
-            ValueError: With the settings, no all-reduce would be timed, or sums could not be
+            ValueError: With these settings, no all-reduce would be timed, or the sums could not be
                 checked.
         """
         if settings.devices < 2:
@@ -142,9 +143,9 @@ class AllReduce(Workload):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of memory per byte of the largest buffer.
+        """Return the required memory in bytes per byte of the largest buffer.
 
-        There are BUFFERS copies on every device.
+        Every device has BUFFERS copies of the buffer.
         """
         return BUFFERS * settings.devices
 
@@ -153,16 +154,16 @@ class AllReduce(Workload):
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Bytes of all buffers in a pass over all sizes."""
+        """Return the number of bytes of all buffers in a pass over all sizes."""
         return EpochSamples((WARMUPS + TIMED) * sum(self.sizes))
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of steps in a pass over all sizes."""
+        """Return the number of steps in a pass over all sizes."""
         return (WARMUPS + TIMED) * len(self.sizes)
 
     def place_of_step(self, step: int) -> tuple[int, int]:
-        """Return the size of a step's buffer in bytes, and its number within this size."""
+        """Return the buffer size of a step in bytes, and the step's index within this size."""
         size, number = divmod(step % self.steps_per_epoch, WARMUPS + TIMED)
         return self.sizes[size], number
 
@@ -180,9 +181,9 @@ class AllReduce(Workload):
         return Steps(self, worker)
 
     def expected(self) -> Array:
-        """Return the expected values of each device's buffer after the all-reduce.
+        """Return one period of the expected buffer content after the all-reduce.
 
-        They are float32 (PERIOD,), one period of the buffer.
+        The values are float32 (PERIOD,).
         """
         total: Array = np.stack(
             [contribution(replica) for replica in range(self.settings.devices)]
@@ -190,9 +191,9 @@ class AllReduce(Workload):
         return total
 
     def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
-        """Return statistics of the times of each size, without warm-up steps.
+        """Return statistics of the step times of each size, without warm-up steps.
 
-        `suite.results.logs.all_reduce` computes bandwidths and constants from them.
+        `suite.results.logs.all_reduce` computes bandwidths and link constants from the statistics.
         """
         times_by_size: dict[int, list[float]] = {size: [] for size in self.sizes}
         for step, taken in enumerate(seconds, start=self.settings.timing_warmup_steps):
@@ -226,7 +227,7 @@ def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
 
 
 class Steps:
-    """Data pipeline without data. Every device runs the same steps in order."""
+    """Data pipeline without data. All devices run the same steps in the same order."""
 
     def __init__(self, workload: AllReduce, worker: WorkerContext) -> None:
         self.workload, self.replicas = workload, len(worker.replica_ids)
@@ -234,7 +235,7 @@ class Steps:
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Yield a batch per local replica for each step.
 
-        A batch has the size of the buffer and the number of the step.
+        A batch contains the size of the buffer and the index of the step within this size.
         """
         for step in range(first_step, stop_step):
             size, number = self.workload.place_of_step(step)

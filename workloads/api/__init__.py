@@ -1,8 +1,8 @@
-"""Interfaces of workloads and trainers: the only package that the runner and the plugins share.
+"""Interfaces of workloads and trainers.
 
-The package imports neither a framework, nor Hydra, nor the runner. A *process* is an
-operating-system process. A *replica* is a device that holds a copy of the model. `WorkerContext`
-lists the replicas that a process drives.
+This package is the only package that the runner and the plugins share. The package imports neither
+a framework, nor Hydra, nor the runner. A *process* is an operating-system process. A *replica* is a
+device that holds a copy of the model. `WorkerContext` lists the replicas that a process drives.
 """
 
 from workloads.api.data import (

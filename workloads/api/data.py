@@ -1,6 +1,6 @@
 """Interfaces of data sets.
 
-They provide counts of the prepared data, batches for trainers, and preparation from a download.
+A data set provides its sample counts, batches for trainers, and the preparation from a download.
 """
 
 from __future__ import annotations
@@ -17,35 +17,36 @@ from workloads.api.values import Array, Arrays
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Counts from the manifest of a prepared data set.
+    """Sample counts and other data from the manifest of a prepared data set.
 
-    Runs read no other file of the data set before the clock starts.
+    Before the clock starts, runs read no other file of the data set.
     """
 
     train_samples: int
-    """Number of training samples, logged as `train_samples`."""
+    """Number of training samples, which is logged as `train_samples`."""
     evaluation_samples: int
-    """Number of evaluation samples, logged as `eval_samples`."""
+    """Number of evaluation samples, which is logged as `eval_samples`."""
     sizes: Mapping[str, int]
-    """Workload-specific counts: users, items, vocabulary, …"""
+    """Workload-specific sizes, such as the number of users, the number of items, or the vocabulary
+    size.
+    """
     fingerprint: str
-    """Hash of the prepared files. It is equal for equal data."""
+    """Hash of the prepared files. Equal data have equal fingerprints."""
     notes: tuple[str, ...] = ()
-    """Facts about the data that results must show, such as
-    `counts differ from the published data set`.
+    """Notes on the data that must be shown with results, such as `counts differ from the published
+    data set`.
     """
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Maps the name of an array, such as the number of sentences by length, to the path of its
-    `.npy` file.
+    """Path of the `.npy` file of each named array, such as the number of sentences by length.
 
-    The controller copies the files next to `run.json`, so workers do not read them from the data
-    set.
+    The controller copies the files next to `run.json`, so that workers do not read them from the
+    data set.
     """
 
     def array(self, name: str) -> Array:
-        """Return an array of `arrays`, memory-mapped.
+        """Return a memory-mapped array of `arrays`.
 
-        Raises ValueError if the file is missing or is not a plain array.
+        The method raises ValueError if the file is missing or is not a plain array.
         """
         import numpy as np
 
@@ -60,7 +61,7 @@ class DatasetInfo:
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Shape and NumPy type of an array of a batch. The first axis counts samples."""
+    """Shape and NumPy dtype of an array in a batch. The first axis is the sample axis."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -71,24 +72,25 @@ class Batch:
     """Data of one replica for one step."""
 
     arrays: Arrays
-    """Arrays by name, padded to a shape of `Workload.shapes()`. Padding has the weight 0."""
+    """Arrays by name, padded to a shape in `Workload.shapes()`. Padding has the weight 0."""
     weight_sum: float
-    """Sum of the loss weights of this replica's samples."""
+    """Sum of the loss weights over this replica's samples."""
     global_weight_sum: float
-    """`weight_sum` over all replicas.
+    """Sum of the loss weights over all replicas.
 
-    The loss is the sum of terms / `global_weight_sum`, so uneven last batches stay exact.
+    The loss is the sum of terms / `global_weight_sum`, so the loss is exact even if the last batch
+    is uneven.
     """
     global_samples: int
-    """Samples of this step over all replicas, without padding."""
+    """Number of samples in this step over all replicas, without padding."""
     global_counts: Mapping[str, int] = field(default_factory=dict)
-    """Size of this step over all replicas in each of the workload's `extra_throughput_units`, such
-    as tokens.
+    """Size of this step over all replicas in each of the workload's `extra_throughput_units`,
+    such as tokens.
     """
 
 
 class DataPipeline(Protocol):
-    """Source of batches, which decides on their order and sharding.
+    """Source of batches, which defines the order and the sharding of the data.
 
     Every process gets the same number of training steps.
     """
@@ -96,14 +98,14 @@ class DataPipeline(Protocol):
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Yield the batches of each step from `first_step` to `stop_step` - 1.
 
-        The batches of a step are a list with a batch per local replica.
+        The batches of a step are a list with one batch per local replica.
         """
         ...
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Yield this process's part of the evaluation set.
+        """Yield this process's shard of the evaluation set.
 
-        Every sample is in the part of exactly one process.
+        Every sample is in the shard of exactly one process.
         """
         ...
 
@@ -116,8 +118,8 @@ def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
     """Raise ValueError unless an evaluation covered each sample exactly once.
 
     Args:
-        numbers: Numbers of the samples with a result, in any order.
-        count: Samples of the evaluation set, which are numbered from 0.
+        numbers: Indices of the samples that have a result, in any order.
+        count: Number of samples in the evaluation set. The indices start at 0.
         what: Plural noun for the samples in the message.
     """
     import numpy as np
@@ -130,25 +132,27 @@ def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
 
 
 class Dataset(ABC):
-    """A data set.
+    """Data set, with its preparation and checks.
 
-    It has the preparation from a download into the form that runs read, and checks of the prepared
-    files.
+    The preparation converts a download to the form that runs read. The checks compare the prepared
+    files with their manifest.
     """
 
     name: ClassVar[str]
     generated: ClassVar[bool] = False
-    """True if `make_demo` can generate the data set. Demo runs generate it automatically."""
+    """True if `make_demo` can generate the data set. Demo runs generate the data set
+    automatically.
+    """
     prepare_options: ClassVar[tuple[str, ...]] = ()
-    """Options of `suite data prepare` for the data set.
+    """Options of `suite data prepare` for this data set.
 
-    Their values are attributes: `subset` holds N of `--subset N`.
+    The values of the options are attributes: for example, `subset` is the N of `--subset N`.
     """
 
     def with_options(self, options: Mapping[str, Any]) -> Dataset:
         """Set values of `prepare_options`, and return this data set.
 
-        Raises ValueError for an unsupported option.
+        The method raises ValueError for an unsupported option.
         """
         for name in options:
             if name not in self.prepare_options:
@@ -162,7 +166,7 @@ class Dataset(ABC):
     def with_name(self, name: str) -> Dataset:
         """Return this data set with a user-defined name.
 
-        Raises ValueError if the name of the data set is fixed.
+        The method raises ValueError if the name of the data set is fixed.
         """
         raise ValueError(
             f"--name {name}: {self.name} cannot be renamed. Use --name with user-defined data only:"
@@ -171,30 +175,33 @@ class Dataset(ABC):
 
     @abstractmethod
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Write the prepared form of `source` to `destination`, and return lines to print.
+        """Prepare the data in `source` for runs, and return lines to print.
 
-        A finished preparation of different data is never overwritten.
+        The prepared data are written to `destination`. A complete preparation of different data is
+        never overwritten.
 
         Raises:
-            ValueError: The source is invalid. The message names the file and the line.
+            ValueError: The source is invalid. The message contains the file and the line.
         """
 
     @abstractmethod
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with their manifest, and return lines to print.
 
-        Raises ValueError for a bad file.
+        The method raises ValueError for a file that differs.
         """
 
     def check(self, destination: Path) -> None:  # noqa: B027 - a data set without a manifest has nothing to compare
-        """Raise ValueError, with the command that repairs them, if the prepared files have changed.
+        """Raise ValueError if the prepared files have changed.
 
-        Each machine calls this before every run. Caches are cleared afterwards, so the files do not
-        stay in memory.
+        The message contains the command that repairs the files.
+
+        Each machine calls this method before every run. Caches are cleared afterwards, so the files
+        do not remain in memory.
         """
 
     def is_prepared(self, destination: Path) -> bool:
-        """Return True if the folder `destination` contains a finished preparation."""
+        """Return True if the folder `destination` contains a complete preparation."""
         return (destination / "manifest.json").is_file()
 
     def files(self, destination: Path) -> Iterator[str]:
@@ -202,9 +209,9 @@ class Dataset(ABC):
 
         The preparation is in `destination`.
 
-        Default: all files below `destination`. The paths are not collected in a list, because a
-        data set may have millions of files. If files outside this folder are used, their paths come
-        first, since the files in the folder are needed to find them.
+        The default is all files below `destination`. The paths are not collected in a list, because
+        a data set may have millions of files. Paths of files outside of this folder must come
+        first, because files in the folder are needed to find them.
 
         Raises:
             ValueError: The preparation is damaged.
@@ -215,7 +222,7 @@ class Dataset(ABC):
     def make_demo(self, destination: Path) -> list[str]:
         """Generate and prepare the data set, and return lines to print.
 
-        Raises ValueError if it cannot be generated.
+        The method raises ValueError if the data set cannot be generated.
         """
         raise ValueError(
             f"{self.name} cannot be generated. Run: suite data prepare {self.name} --from FILE"
@@ -224,13 +231,13 @@ class Dataset(ABC):
     def make_vocabulary(
         self, sources: Sequence[Path], destination: Path, size: int | None
     ) -> list[str]:
-        """Learn a vocabulary of `size` from text, and write it to a new file.
+        """Learn a vocabulary of `size` from text files, and write it to a new file.
 
-        Returns lines to print.
+        The method returns lines to print.
 
         Raises:
-            ValueError: The data set does not use a learned vocabulary, or a source, the destination
-                or the size is invalid.
+            ValueError: The data set does not use a learned vocabulary, or a source, the
+                destination, or the size is invalid.
         """
         raise ValueError(
             f"{self.name} does not use a learned vocabulary. Skip: suite data make-vocabulary"

@@ -1,4 +1,4 @@
-"""Samples of epochs, and the steps at which epochs begin."""
+"""Number of samples in an epoch, and the steps at which epochs begin."""
 
 from __future__ import annotations
 
@@ -13,41 +13,43 @@ class EpochSamples:
     """Size of an epoch."""
 
     trained: int
-    """Samples that an epoch trains on, in `Workload.batch_unit`, without repeated samples that fill
-    up a last batch.
+    """Number of samples that an epoch trains on, in `Workload.batch_unit`. Samples that are
+    repeated to fill the last batch are not counted.
     """
     repeated: int = 0
-    """Samples of the data set that an epoch trains on a second time, to fill up its last batch."""
+    """Number of samples that an epoch trains on a second time to fill its last batch."""
     left_out: int = 0
-    """Samples of the data set that an epoch does not train on."""
+    """Number of samples in the data set that an epoch does not train on."""
 
 
 def share_of_samples(samples: int, train_samples: int) -> float:
-    """Return samples as a share of the training samples, rounded up to a millionth.
+    """Return samples as a fraction of the training samples, rounded up to 6 decimals.
 
-    Rounding up ensures that the result exceeds any bound that the exact share exceeds.
+    Because the fraction is rounded up, it exceeds every bound that the exact fraction exceeds.
     """
     return -(-samples * 10**6 // train_samples) / 10**6 if samples and train_samples else 0.0
 
 
 def num_steps(samples: int, global_batch_size: int) -> int:
-    """Return the number of batches that cover `samples`. The last batch may be partial."""
+    """Return the number of batches for `samples`. The last batch may be partial."""
     return math.ceil(samples / global_batch_size)
 
 
 class EpochSchedule:
-    """First step of each epoch. Steps and epochs count from 0."""
+    """First step of each epoch. The numbers of steps and epochs start at 0."""
 
     def __init__(self, steps_in_epoch: Callable[[int], int]) -> None:
-        """`steps_in_epoch` maps the number of an epoch to its number of steps, at least 1.
+        """Initialize the schedule.
 
-        It is called once per epoch.
+        Args:
+            steps_in_epoch: Function from the number of an epoch to its number of steps, which is at
+                least 1. The function is called once per epoch.
         """
         self._steps_in_epoch = steps_in_epoch
         self._starts = [0]
 
     def start(self, epoch: int) -> int:
-        """Return the first step of an epoch, which is the number of steps in all earlier epochs."""
+        """Return the first step of an epoch, which is the number of steps in earlier epochs."""
         while len(self._starts) <= epoch:
             steps = self._steps_in_epoch(len(self._starts) - 1)
             assert steps > 0, f"epoch {len(self._starts) - 1} has {steps} steps"
@@ -55,7 +57,7 @@ class EpochSchedule:
         return self._starts[epoch]
 
     def epoch_of(self, step: int) -> int:
-        """Return the epoch of a step."""
+        """Return the epoch that contains a step."""
         while self._starts[-1] <= step:
             self.start(len(self._starts))
         return bisect.bisect_right(self._starts, step) - 1

@@ -1,14 +1,14 @@
 """Asynchronous SGD (`update=async`).
 
-The module has the parameter-server client of a worker, with the staleness of its gradients.
+The module contains the parameter-server client of a worker and measures the staleness of gradients.
 
-A server holds the weights. Each worker is a process with one device. It pulls the weights, computes
-the gradient of its batch, and pushes the gradient. The server applies each push separately, in the
-order of arrival. The staleness of an update is the number of updates of other workers that the
-server applied between the pull and the push of its worker.
+A server stores the weights. Each worker is a process with one device. A worker pulls the weights,
+computes the gradient of its batch, and pushes the gradient. The server applies each push
+separately, in the order of arrival. The staleness of an update is the number of other workers'
+updates that the server applied between the worker's pull and push.
 
-Weights and gradients are sent as flat float32 vectors. Each ends with 1 + workers numbers of
-metadata. Integers among them are exact up to 2^24:
+Weights and gradients are sent as flat float32 vectors. Each vector ends with 1 + workers metadata
+values. Integer metadata values are exact up to 2^24:
 
     weights    number of updates applied so far, then for each worker the number of its last update,
     counted from 1
@@ -25,7 +25,10 @@ from workloads.api.values import Array
 
 
 class ParameterServerTransport(Protocol):
-    """Connection of a worker to the server, which each framework implements."""
+    """Connection from a worker to the parameter server.
+
+    Each framework implements this class.
+    """
 
     def pull(self) -> Array:
         """Load the server's weights into the model, and return their metadata (1 + workers,).
@@ -35,7 +38,7 @@ class ParameterServerTransport(Protocol):
         ...
 
     def push(self, tail: Array) -> None:
-        """Send the model's gradients with `tail`, the metadata (1 + workers,)."""
+        """Send the model's gradients with the metadata `tail` (1 + workers,)."""
         ...
 
 
@@ -63,23 +66,28 @@ class ParameterServerClient:
         workers: int,
         learning_rate: Callable[[int], float],
     ) -> None:
-        """`learning_rate` maps the number of a step to its rate.
+        """Initialize the client.
 
-        A step consists of as many updates as there are workers.
+        Args:
+            channel: Connection to the server.
+            worker: Rank of the worker.
+            workers: Number of workers.
+            learning_rate: Function from the number of a step to its learning rate. A step consists
+                of as many updates as there are workers.
         """
         self.worker, self.workers = worker, workers
         self._channel, self._learning_rate = channel, learning_rate
         self._pending = False
         self.version = 0
-        """Number of updates in the weights that this worker last pulled."""
+        """Number of updates in the weights that this worker pulled last."""
         self.staleness: Counter[int] = Counter()
-        """Maps a staleness to the number of updates of this worker.
+        """Number of this worker's updates by staleness.
 
         An update is counted at the first pull after its push.
         """
 
     def pull(self) -> int:
-        """Load the newest weights, and return the number of updates in them."""
+        """Load the newest weights, and return the number of updates in these weights."""
         counts = self._channel.pull()
         if self._pending:
             self.staleness[int(counts[1 + self.worker]) - 1 - self.version] += 1
@@ -88,9 +96,9 @@ class ParameterServerClient:
         return self.version
 
     def push(self) -> None:
-        """Send the gradients of the model, with a learning rate.
+        """Send the gradients of the model with a learning rate.
 
-        The rate is that of the step to which the pulled weights belong.
+        The learning rate belongs to the step of the pulled weights.
         """
         import numpy as np
 

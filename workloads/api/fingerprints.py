@@ -1,10 +1,10 @@
-"""Fingerprints of the published data sets as the suite prepares them.
+"""Fingerprints of the published data sets in the form that the suite prepares.
 
-Runs with an unlisted fingerprint are open.
+Runs whose data set has an unlisted fingerprint are in the open division.
 
-The notes and counts of a manifest do not prove that a data set is the published data set, since
-users can edit a manifest. The fingerprint proves it: it is a digest of the digests of all prepared
-files, which are compared with the files before a run.
+The notes and sample counts in a manifest do not prove that a data set is the published data set,
+since users can edit a manifest. The fingerprint is the proof: it is a digest of the digests of all
+prepared files. The files are compared with their digests before a run.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PUBLISHED_DATASETS = frozenset(
         *("wmt16-en-de", "wmt17-en-de"),
     )
 )
-"""Names that are reserved for published data sets."""
+"""Reserved names of published data sets."""
 
 FINGERPRINTS: dict[str, Mapping[str, str]] = {}
-"""Maps a data set to its fingerprints.
+"""Fingerprints of each data set.
 
-Each maps to the download and the versions used for the preparation
+The value of a fingerprint describes the download and the software versions of the preparation
 (docs/dev/verify_a_data_set.md).
 """
 
@@ -39,8 +39,8 @@ NOT_VERIFIED = "data set fingerprint not verified"
 
 
 def is_verified(dataset: str, fingerprint: str) -> bool:
-    """Return whether a data set is the published data set of its name.
+    """Return whether a data set is the published data set with its name.
 
-    True for names that are not published data sets.
+    The result is True for names that are not reserved for published data sets.
     """
     return dataset not in PUBLISHED_DATASETS or fingerprint in FINGERPRINTS.get(dataset, {})

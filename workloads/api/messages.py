@@ -1,8 +1,8 @@
-"""Parts of error messages: the given value, the allowed values, and the nearest match.
+"""Builds error messages from the given value, allowed values, and nearest match.
 
 A message for users is one line: `KEY=VALUE: expected an integer of at least 1, for example gpus=8`
-or `KEY=VALUE: allowed: a, b (did you mean 'a'?)`. A remedy follows as `Set KEY=VALUE` or
-`Run: COMMAND`.
+or `KEY=VALUE: allowed: a, b (did you mean 'a'?)`. The remedy follows as `Set KEY=VALUE` or `Run:
+COMMAND`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TYPE_NAMES: Mapping[type, str] = {
 def suggestion(value: str, allowed: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` with the closest allowed name, or an empty string.
 
-    Upper and lower case are equal.
+    The comparison ignores case.
     """
     by_lower = {name.lower(): name for name in allowed}
     matches = difflib.get_close_matches(value.lower(), list(by_lower), n=1, cutoff=0.5)
@@ -33,7 +33,7 @@ def allowed_text(names: Iterable[str], value: object = "") -> str:
 
     Args:
         names: The allowed names, in the order of the text.
-        value: The name that the user gave. Empty: no match is suggested.
+        value: Name from the user. If empty, no match is suggested.
     """
     listed = list(names)
     nearest = suggestion(str(value), listed) if value != "" else ""
@@ -43,18 +43,18 @@ def allowed_text(names: Iterable[str], value: object = "") -> str:
 def invalid_choice(what: str, value: object, allowed: Iterable[str]) -> ValueError:
     """Return the error for an invalid name.
 
-    Its line has the given name, the allowed names, and the nearest match.
+    The message has the given name, the allowed names, and the nearest match in one line.
     """
     return ValueError(f"{what}={value}: {allowed_text(sorted(allowed), value)}")
 
 
 def invalid_value(what: str, value: object, expected: str, remedy: str = "") -> ValueError:
-    """Return the error for a value of a wrong type or range.
+    """Return the error for a value with the wrong type or range.
 
     Args:
         what: Key of the value.
         value: The value.
         expected: Description of the allowed values, such as `an integer of at least 1`.
-        remedy: Text that follows, such as `, for example gpus=8` or `. Set gpus=8`.
+        remedy: Text at the end of the message, such as `, for example gpus=8` or `. Set gpus=8`.
     """
     return ValueError(f"{what}={value}: expected {expected}{remedy}")

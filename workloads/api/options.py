@@ -1,6 +1,6 @@
 """Options and hyperparameters of a workload.
 
-They are fields of its `Options` dataclass, with their allowed values.
+Both are fields of the workload's `Options` dataclass, with their allowed values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kind = TypeVar("Kind")
 OPTION_GROUPS = ("data", "backbone")
 """Groups of options in addition to `workload`, as in `data.decode` and `backbone.weights`."""
 NOT_OPTIONS = ("name", "dataset", "hyperparameter_set", "target")
-"""Fields of a workload's `Options` that planning stores as separate settings, not in
+"""Fields of `Options` that are separate settings. Planning does not store these fields in
 `Settings.options`.
 """
 
@@ -38,18 +38,18 @@ def option(
     example: str = "",
     key: str = "",
 ) -> Any:
-    """Return a dataclass field that a user can set, with its description and allowed values.
+    """Return a dataclass field for a user option, with its description and allowed values.
 
     Args:
-        default: Default value, or a function without arguments that returns it.
+        default: Default value, or a function without arguments that returns the default.
         help: Description of the option.
-        choices: Allowed values. Empty: all values of the type.
-        minimum: Smallest allowed number.
-        maximum: Largest allowed number.
-        pattern: Regular expression that the whole value must match.
+        choices: Allowed values. If empty, all values of the type are allowed.
+        minimum: Minimum of a number.
+        maximum: Maximum of a number.
+        pattern: Regular expression that must match the whole value.
         example: Valid value for error messages.
-        key: Key on the command line, such as `data.decode`. Empty: the group of the dataclass and
-            the name of the field, such as `workload.NAME`.
+        key: Key on the command line, such as `data.decode`. If empty, the key consists of the group
+            of the dataclass and the name of the field, such as `workload.NAME`.
     """
     metadata = {
         "help": help,
@@ -75,18 +75,18 @@ def hyperparameter(
     minimum: float | None = None,
     maximum: float | None = None,
 ) -> Any:
-    """Return a dataclass field that hyperparameter sets define.
+    """Return a dataclass field whose value a hyperparameter set defines.
 
-    It has a description and allowed values.
+    The field has a description and allowed values.
 
     Args:
         help: Description of the hyperparameter.
-        default: Value for sets that do not define the hyperparameter. None: every set must define
-            it.
-        overridable: Whether `workload.NAME` overrides the value of the set.
-        choices: Allowed values. Empty: all values of the type.
-        minimum: Smallest allowed number.
-        maximum: Largest allowed number.
+        default: Value for sets that do not define the hyperparameter. With None, every set must
+            define the hyperparameter.
+        overridable: True if the user can override the value of the set with `workload.NAME`.
+        choices: Allowed values. If empty, all values of the type are allowed.
+        minimum: Minimum of a number.
+        maximum: Maximum of a number.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum}
     return field(
@@ -96,16 +96,16 @@ def hyperparameter(
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """Value of a hyperparameter set, with its source."""
+    """Value in a hyperparameter set, with the source of the value."""
 
     value: Json
     source: str
-    """`published: …`, `derived: …`, `presumed: …` or `user`."""
+    """Source of the value: `published: …`, `derived: …`, `presumed: …`, or `user`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadOptions:
-    """Options `workload.*` of every workload with data and hyperparameter sets."""
+    """Options `workload.*` that every workload with data and hyperparameter sets has."""
 
     name: str = ""
     dataset: str = option("auto", "prepared data set; auto: the profile's")
@@ -116,7 +116,7 @@ class WorkloadOptions:
 def build_options(kind: type[Kind], settings: Settings) -> Kind:
     """Return an instance of `kind`, a dataclass of options, with the values of a run.
 
-    Missing values get their defaults.
+    Missing values are set to their defaults.
     """
     names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
     values = {**settings.options, **settings.hyperparameters}
@@ -124,7 +124,7 @@ def build_options(kind: type[Kind], settings: Settings) -> Kind:
 
 
 def option_keys(kind: Any) -> dict[str, Field[Any]]:
-    """Return the fields of a workload's `Options` that a user can set, by key.
+    """Return the user-settable fields of a workload's `Options` by key.
 
     Examples of keys: `workload.learning_rate`, `data.decode`.
     """
@@ -133,28 +133,28 @@ def option_keys(kind: Any) -> dict[str, Field[Any]]:
 
 
 def hyperparameter_fields(kind: Any) -> dict[str, Field[Any]]:
-    """Return the fields of a workload's `Options` that are hyperparameters, by name."""
+    """Return the hyperparameter fields of a workload's `Options` by name."""
     return {item.name: item for item in fields(kind) if item.metadata.get("of_set")}
 
 
 def default_values(kind: Any) -> dict[str, Json]:
-    """Return the default of each field of `Options`, by name.
+    """Return the default of each field of `Options` by name.
 
-    Hyperparameters are None: their set defines them.
+    Hyperparameters are None, because the hyperparameter set defines their values.
     """
     return {**vars(kind()), **dict.fromkeys(hyperparameter_fields(kind))}
 
 
 def kind_of(item: Field[Any]) -> str:
-    """Return the annotated type of a field as text, such as `int`.
+    """Return the annotated type of a field as a string, such as `int`.
 
-    The result does not depend on whether the module postpones annotations.
+    The result is the same with and without postponed annotations in the module.
     """
     return item.type.__name__ if isinstance(item.type, type) else str(item.type)
 
 
 def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object) -> None:
-    """Raise ValueError if `value` is not allowed for a field of the type `kind`.
+    """Raise ValueError if `value` is not allowed for a field of type `kind`.
 
     The message is a single line.
     """
@@ -167,7 +167,7 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     if kind.startswith("list") and not isinstance(value, list):
         raise invalid_value(key, value, "a list", f". Set {key}=[a,b]")
     if kind.startswith("dict") and not isinstance(value, dict):
-        # the command line cannot express mappings
+        # Mappings cannot be given on the command line.
         remedy = ". Write it into a file (docs/how-to/configure_a_run.md)"
         raise invalid_value(key, value, "a mapping", remedy)
     minimum, pattern, choices = (

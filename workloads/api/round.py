@@ -1,6 +1,6 @@
-"""The properties of a benchmark round that workloads and workers use.
+"""Properties of a benchmark round that workloads and workers use.
 
-`suite.catalog.rounds` reads rounds from YAML files.
+`suite.catalog.rounds` reads the rounds from YAML files.
 """
 
 from __future__ import annotations
@@ -16,68 +16,71 @@ _FIGURES = ("name", "setup_is_timed", "first_epoch", "bleu_scale", "ruleset", "e
 
 @dataclass(frozen=True)
 class Round:
-    """A round for one workload.
+    """Properties of a round for one workload.
 
-    It defines the start of the clock, conventions of logs, data set, targets, and hyperparameter
-    sets.
+    The properties are the start of the clock, log conventions, data set, targets, and
+    hyperparameter sets.
     """
 
     name: str
     """Value of `rules=`, such as `v0.5`."""
     setup_is_timed: bool
-    """True: the clock starts before the model is built.
+    """True if the clock starts before the model is built.
 
-    False: it starts after up to 20 minutes of setup.
+    False if the clock starts after up to 20 minutes of setup.
     """
     first_epoch: int
     """Number of the first epoch in logs."""
     bleu_scale: float
-    """Value of one BLEU point in targets and logs: 1.0 or 0.01."""
+    """Value of one percentage point of BLEU in targets and logs: 1.0 or 0.01."""
     ruleset: str
-    """Ruleset of mlperf-logging that checks the logs, such as `0.7.0`.
+    """Version of the mlperf-logging ruleset that checks the logs, such as `0.7.0`.
 
-    Empty: the suite's generated rules check them.
+    If empty, rules that the suite generates check the logs.
     """
     sets: Mapping[str, str] = field(default_factory=dict)
-    """Maps a profile to its hyperparameter set."""
+    """Hyperparameter set of each profile."""
     default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
-    """Maps a framework to its set of `profile=reference`, if it differs from `sets`."""
+    """Hyperparameter set of each framework for `profile=reference`, if it differs from `sets`."""
     evaluations: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Evaluation times that the round prescribes, by the unit in which it counts.
+    """Evaluation times that the round prescribes, by their unit.
 
-    Empty: the hyperparameter set decides.
+    If empty, the hyperparameter set defines the evaluation times.
     """
     dataset: str = ""
-    """Data set of the closed division. Empty: the round does not have the workload."""
+    """Data set of the closed division. Empty if the round does not include the workload."""
     targets: Mapping[str, float] = field(default_factory=dict)
-    """Maps a metric to the target of the closed division.
+    """Target of each metric in the closed division.
 
-    Empty: the round does not have the workload.
+    Empty if the round does not include the workload.
     """
 
     @property
     def figures(self) -> dict[str, Json]:
-        """Fields that runs and logs depend on.
+        """Return the properties that runs and logs depend on.
 
-        They are keyword arguments of this class (`Settings.round`).
+        The keys are keyword arguments of this class (`Settings.round`).
         """
         return {name: getattr(self, name) for name in _FIGURES}
 
     @property
     def clock(self) -> str:
-        """Name of the clock in logs and tables: the first round that used it."""
+        """Return the name of the clock in logs and tables.
+
+        The name is the first round that used this clock.
+        """
         return "v0.5" if self.setup_is_timed else "v0.7"
 
     def defaults(
         self, workload: str, profile: str, model: Mapping[str, Json], demo: Defaults
     ) -> Defaults:
-        """Return the defaults of a profile of the round.
+        """Return the defaults of a profile in this round.
 
         Args:
             workload: Name of the workload, for the message.
-            profile: `reference`, `synthetic` or `demo`.
-            model: Parameters of the model under `reference` and `synthetic`.
-            demo: Defaults under `demo`.
+            profile: `reference`, `synthetic`, or `demo`.
+            model: Parameters of the model for `reference` and `synthetic`.
+            demo: Defaults for `demo`.
 
         Raises:
             ValueError: The profile is invalid.

@@ -1,9 +1,9 @@
 """Settings of a run, and the defaults of a profile.
 
-Each setting is defined once, as a field in this module. Its metadata hold its key on the command
-line, and whether it is logged, belongs to the experiment key, scales with the number of devices,
-and must match when a sweep resumes. The log writer, the log reader, tables, comparisons, resuming
-and packaging derive their lists of settings from these fields.
+Each setting is defined once, as a field in this module. The metadata of a field contain its key on
+the command line and four flags: whether the setting is logged, belongs to the experiment key,
+scales with the number of devices, and must match when a sweep resumes. The log writer, log reader,
+tables, comparisons, resume checks, and packaging derive their lists of settings from these fields.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ def setting(
 
     Args:
         default: Default value.
-        cli_key: Key on the command line. Empty: planning derives the setting. Planning uses the
-            value that the user set, unless it replaces it, and packages repeat that value on their
-            command line.
-        logged: Whether the log contains the setting in `suite_run`.
-        experiment_key: Whether runs with different values are different experiments
+        cli_key: Key on the command line. If empty, planning derives the setting. Planning may
+            replace the user's value. Packages repeat the user's value on their command line.
+        logged: True if the log contains the setting in `suite_run`.
+        experiment_key: True if runs with different values are different experiments
             (suite.results.experiment_key).
-        scales_with_devices: Whether the value follows from the number of devices, and may differ
+        scales_with_devices: True if the value depends on the number of devices and may differ
             between the runs of a speedup.
-        must_match_on_resume: Whether a resumed sweep must have the same value.
+        must_match_on_resume: True if a resumed sweep must have the same value.
         hashed: Argument `hash` of the dataclass field.
     """
     metadata = {
@@ -69,25 +68,25 @@ class Defaults:
     """Defaults of a profile (`reference`, `demo`, `synthetic`) for a workload."""
 
     dataset: str
-    """Name of the data set. Empty: the workload reads no data."""
+    """Name of the data set. Empty if the workload does not read data."""
     hyperparameter_set: str = ""
-    """Name of the set.
+    """Name of the hyperparameter set.
 
-    Empty: the workload has no sets, so the user must set the batch size (`batch=global:N`).
+    Empty if the workload has no sets. The user must then set the batch size (`batch=global:N`).
     """
     model: Mapping[str, Json] = field(default_factory=dict)
     targets: Mapping[str, float] = field(default_factory=dict)
-    """Maps a metric to its target.
+    """Target of each metric.
 
-    All targets must be reached. Empty: the workload only measures throughput.
+    A run must reach all targets. Empty if the workload only measures throughput.
     """
     variant: str = ""
-    """Description of the network for tables. Empty if the workload has a single network."""
+    """Description of the network for tables. Empty if the workload has only one network."""
     stop: str = "steps:50"
     """Value of `stop=auto` for runs without a target."""
     default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
-    """Maps a framework to its set, if it differs from `hyperparameter_set`: rounds list some
-    optimizers for few frameworks.
+    """Hyperparameter set of each framework, if it differs from `hyperparameter_set`. Some rounds
+    list an optimizer for a few frameworks only.
     """
 
     def set_for(self, framework: str) -> str:
@@ -97,77 +96,77 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedSettings:
-    """Settings in a log's `suite_run`, under these names.
+    """Settings in a log's `suite_run` record, under these names.
 
-    If a log does not have a key, its value is the default.
+    If a key is missing in a log, the setting has its default.
     """
 
     profile: str = setting("", cli_key="profile")
-    """`reference`, `demo` or `synthetic`. Empty: the suite did not write the log."""
+    """`reference`, `demo`, or `synthetic`. Empty for a foreign log."""
     workload: str = setting("", cli_key="workload")
     framework: str = setting("", cli_key="framework")
     device: str = setting("", cli_key="device")
     """`cpu` or `cuda`."""
     devices: int | None = setting(None, cli_key="gpus", scales_with_devices=True)
-    """Number of devices over all nodes."""
+    """Number of devices on all nodes."""
     nodes: int | None = setting(None, cli_key="nodes", scales_with_devices=True)
     cores_per_device: int | None = setting(None)
     threads_per_device: str = setting("auto", cli_key="cpu.threads_per_device")
-    """A number, or `auto`: one thread per core, and fewer in a demo if other programs use the cores
-    (`suite_condition`).
+    """A number, or `auto`. `auto` means one thread per core, or fewer threads in a demo if foreign
+    programs use the cores (`suite_condition`).
     """
     batch_rule: str = setting("", cli_key="batch")
-    """`set`, `global:N` or `per_device:N`.
+    """`set`, `global:N`, or `per_device:N`.
 
-    Strong and weak scaling are never in the same table row.
+    Results with strong and weak scaling are never in the same table row.
     """
     global_batch_size: int | None = setting(None, scales_with_devices=True)
     """Global batch size in the workload's `batch_unit`."""
     lr_scaling: str = setting("", cli_key="lr_scaling")
-    """`none`, `linear`, `sqrt`, or `set` (the value of the hyperparameter set)."""
+    """`none`, `linear`, `sqrt`, or `set` (the value in the hyperparameter set)."""
     precision: str = setting("", cli_key="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
     transport: str = setting("auto", cli_key="transport")
-    """Path of data between GPUs.
+    """Transport of data between GPUs.
 
-    `no_p2p`: through host memory. `network`: over the network protocol only. topology.json lists
-    the available links.
+    `no_p2p` transfers data through host memory. `network` uses only the network protocol.
+    topology.json lists the available links.
     """
     linear_backend: str = setting("", cli_key="framework.linear_backend")
-    """Library of linear layers, `mkl` or `onednn`.
+    """Library for linear layers: `mkl` or `onednn`.
 
-    Empty: the trainer has no choice (`TrainerInfo.linear_backend`).
+    Empty if the trainer does not support a choice (`TrainerInfo.linear_backend`).
     """
     graphs: str = setting("", cli_key="framework.graphs")
-    """`on`: the step of a full batch is a CUDA graph (`TrainerInfo.max_cuda_graph_devices`).
+    """`on` if the step of a full batch is a CUDA graph (`TrainerInfo.max_cuda_graph_devices`).
 
     Empty otherwise.
     """
     kernels: str = setting("", cli_key="framework.kernels")
-    """`off`: plain operators replace the kernels of the suite. Empty otherwise."""
+    """`off` if standard operators replace the suite's kernels. Empty otherwise."""
     hyperparameter_set: str = setting("", cli_key="workload.hyperparameter_set")
     rules: str = setting("", cli_key="rules")
     """Name of the round, such as `v0.7`."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)
-    """Number of epochs after which a run without its target ends.
+    """Number of epochs after which a run ends if it has not reached its target.
 
-    None: the run has a fixed length, or the log is older.
+    None for runs of fixed length, and in logs of older suite versions.
     """
     mode: str = setting("train", cli_key="mode")
     """`train`, `forward_backward`, `forward` or `inference` (suite/worker/loop.py)."""
     timing_warmup_steps: int = setting(0, cli_key="timing.warmup_steps")
-    """Number of first steps that are excluded from times and throughput."""
+    """Number of initial steps that are excluded from times and throughput."""
     timing_each: str = setting("interval", cli_key="timing.each")
     """`steps`: each step is timed separately, with a synchronization per step.
 
     `interval`: many steps are timed together.
     """
     update: str = setting("sync", cli_key="update.kind")
-    """`sync`: one update with the summed gradients of all devices.
+    """`sync`: all devices share one update, which uses the sum of their gradients.
 
-    `async`: a server applies each device's gradients.
+    `async`: a server applies the gradients of each device separately.
     """
     straggler_ms: int = setting(0, cli_key="update.straggler_ms")
     """Milliseconds that the last device sleeps in each of its steps."""
@@ -175,30 +174,30 @@ class LoggedSettings:
     variant: str = setting("")
     """Value of `Defaults.variant`."""
     targets: Mapping[str, float] = setting({}, hashed=False)
-    """Maps a metric to its target."""
+    """Target of each metric."""
 
     @property
     def asynchronous(self) -> bool:
-        """Whether a server updates the weights with the gradients of each device separately."""
+        """Return whether a server applies the gradients of each device separately."""
         return self.update == "async"
 
     @property
     def to_target(self) -> bool:
-        """True if the run ends at its target.
+        """Return True if the run ends at its target.
 
-        False for runs of a fixed length and runs that do not train.
+        The result is False for runs of fixed length and runs that do not train.
         """
         return self.stop == "target" and self.mode == "train"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(LoggedSettings):
-    """All settings that determine the computation of a run, fully resolved.
+    """All settings that determine the computation of a run.
 
-    `run.json` contains them.
+    No setting has the value `auto`. `run.json` contains the settings.
     """
 
-    if TYPE_CHECKING:  # always set before a run, but missing in some logs
+    if TYPE_CHECKING:  # These fields are always set before a run, but missing in some logs.
         devices: int
         nodes: int
         cores_per_device: int
@@ -206,13 +205,13 @@ class Settings(LoggedSettings):
     seed: int = setting(0, logged=False, must_match_on_resume=False)
     oversubscribe: bool = setting(False, cli_key="oversubscribe", logged=False)
     data_dir: str = setting("", logged=False, must_match_on_resume=False)
-    """Folder of the prepared data set. Empty under `profile=synthetic`."""
+    """Folder of the prepared data set. Empty for `profile=synthetic`."""
     round: Mapping[str, Json] = setting({}, logged=False, must_match_on_resume=False, hashed=False)
-    """`Round.figures`. Planning adds them."""
+    """Value of `Round.figures`, which planning adds."""
     model: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameters: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameter_sources: Mapping[str, str] = setting({}, logged=False, hashed=False)
     options: Mapping[str, Json] = setting({}, logged=False, hashed=False)
-    """Options of the workload: the fields of its `Options` that are neither hyperparameters nor
-    separate settings.
+    """Options of the workload: all fields of its `Options` except hyperparameters and separate
+    settings.
     """

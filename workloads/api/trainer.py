@@ -1,4 +1,4 @@
-"""Interface of a trainer, the part of a workload that uses a framework."""
+"""Interface of a trainer, which is the framework-specific code of a workload."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from workloads.api.workload import Workload
 
 
 class NonFiniteLossError(RuntimeError):
-    """The loss is not a finite number. The run ends as `failed`."""
+    """Error for a loss that is NaN or infinite. The run ends as `failed`."""
 
 
 def check_finite(loss: float, steps: int) -> None:
-    """Raise NonFiniteLossError if the loss of a segment of `steps` steps is not finite."""
+    """Raise NonFiniteLossError if the loss over `steps` steps is NaN or infinite."""
     if not math.isfinite(loss):
         raise NonFiniteLossError(
             f"the loss is {loss} within {steps} steps of this block. Try a smaller learning rate"
@@ -31,46 +31,48 @@ def check_finite(loss: float, steps: int) -> None:
 
 @dataclass(frozen=True)
 class TrainStats:
-    """Result of a segment of steps."""
+    """Result of a sequence of training steps."""
 
     steps: int
     loss: float
-    """Mean loss over the last reported segment of steps (global mean per unit of weight)."""
+    """Mean loss over the last reported steps (global mean per unit of weight)."""
 
 
 @dataclass(frozen=True)
 class GradientAllReduceInfo:
-    """Size of the all-reduce of a step, which sums the gradients of all devices.
+    """Size of the gradient all-reduce in a step.
 
-    The numbers are per device.
+    All numbers are per device.
     """
 
     size_bytes: float
     tensors: int = 0
-    """Number of gradient tensors. 0: unknown."""
+    """Number of gradient tensors. 0 if the number is unknown."""
     buckets: int = 1
-    """Number of buckets, each with the latency of an all-reduce."""
+    """Number of buckets. Each bucket adds the latency of an all-reduce."""
 
 
 class Trainer(ABC):
-    """Model and training step of a workload in a framework, with collectives for small arrays.
+    """Model, training step, and collectives of a workload in a framework.
 
-    The constructor must not create parameters, optimizer state or device memory. `setup` does,
-    because the v0.5 clock times it.
+    The collectives are for small arrays.
+
+    The constructor must not create parameters, optimizer state, or device memory. `setup` creates
+    them, because the v0.5 clock includes this time.
     """
 
     timed_by: ClassVar[str] = "device events"
-    """Source of the times of `time_steps`, for the log."""
+    """Clock of the times from `time_steps`, for the log."""
     exchange: ParameterServerClient | None = None
-    """Parameter-server client under `update=async`, created at the end of `setup`.
+    """Parameter-server client under `update=async`, which is created at the end of `setup`.
 
-    Steps push their gradients to the server instead of updating the model.
+    Steps then push their gradients to the server instead of updating the model.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         self.beat: Callable[[], object] = lambda: None
-        """Reports progress of `setup`, since compiling all shapes may take longer than the
-        controller's watchdog allows.
+        """Callback that reports progress of `setup`. Without progress reports, compiling all shapes
+        could exceed the controller's watchdog timeout.
         """
         self.workload = workload
         self.settings = workload.settings
@@ -78,11 +80,11 @@ class Trainer(ABC):
 
     @property
     def threads_per_device(self) -> int:
-        """Number of threads that compute a device's operators on CPU cores."""
+        """Return the number of threads that compute a device's operators on CPU cores."""
         return self.worker.threads_per_device
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Report progress, and return the workload's dummy batch of these shapes."""
+        """Report progress, and return the workload's dummy batch with these shapes."""
         self.beat()
         return self.workload.dummy_batch(specs)
 
@@ -90,21 +92,21 @@ class Trainer(ABC):
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         """Build the model, load the weights, and compile.
 
-        With `warmup`, run dummy batches without an effect on the state.
+        With `warmup`, also run dummy batches that do not change the state.
         """
 
     @abstractmethod
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """Run an optimizer step for each item, in order.
 
-        Raises NonFiniteLossError if the loss is not finite.
+        The method raises NonFiniteLossError if the loss is NaN or infinite.
         """
 
     @abstractmethod
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """Compute the loss of each item in training mode (`mode=forward`).
 
-        There are no gradients and updates.
+        Neither gradients nor updates are computed.
         """
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
@@ -118,9 +120,9 @@ class Trainer(ABC):
         )
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo | None:
-        """Return the size of a step's all-reduce, with a single device too, or None if unknown.
+        """Return the size of a step's gradient all-reduce, or None if it is unknown.
 
-        Call it after `setup`.
+        The size is also returned for a single device. The method must be called after `setup`.
         """
         return None
 
@@ -128,30 +130,31 @@ class Trainer(ABC):
     def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
         """Return a context manager that yields the same batches.
 
-        While it is open, a thread may copy the next batches to the device.
+        Inside the context, a thread may copy the next batches to the device.
         """
         yield batches
 
     def time_steps(
         self, steps: Iterable[list[Batch]], seconds: list[float]
     ) -> Iterator[list[Batch]] | None:
-        """Return the same items, whose steps the device times (`timing=steps`).
+        """Return the same items, with the time of each step measured by the device.
 
-        There is no synchronization after each step.
+        The method is used under `timing=steps`. There is no synchronization after each step.
 
         Args:
             steps: Batches of each step.
             seconds: Receives the time of each step, after the last step.
 
         Returns:
-            The items. None: the device has no such clock, so the loop synchronizes after each step.
+            The items, or None if the device cannot time steps. The loop then synchronizes after
+            each step.
         """
         return None
 
     def synchronize(self) -> None:  # noqa: B027
-        """Wait until the devices have finished all work that was launched.
+        """Wait until the devices have finished all launched work.
 
-        Steps of some trainers return after their computation, and need no implementation.
+        Trainers whose steps return only after the computation do not need to implement this method.
         """
 
     @abstractmethod
@@ -163,19 +166,19 @@ class Trainer(ABC):
 
     @abstractmethod
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Return the arrays of every process, by rank, on rank 0, and None on all other ranks.
+        """Return the arrays of every process by rank, on rank 0, and None on all other ranks.
 
-        This call is collective.
+        All ranks must call this method (collective call).
         """
 
     @abstractmethod
     def broadcast(self, value: float) -> float:
-        """Return the value of rank 0 on every rank. This call is collective."""
+        """Return the value of rank 0 on every rank (collective call)."""
 
     def weights(self) -> dict[str, Array]:
         """Return copies of the parameters and running statistics.
 
-        They are float32 with canonical names, without optimizer state.
+        The copies are float32 with canonical names. The optimizer state is not included.
         """
         return self.state_dict()
 
@@ -188,9 +191,9 @@ class Trainer(ABC):
         """Restore a state that `state_dict` returned."""
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak device memory of the first local replica.
+        """Return the peak device memory of the first local replica in bytes.
 
-        On a CPU, it is the peak resident set of the process.
+        On a CPU, the result is the peak resident set size of the process.
         """
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -202,6 +205,6 @@ class Trainer(ABC):
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
         """Run the parameter server of `update=async` at `address` (`host:port`).
 
-        It runs until all workers have left or it is killed.
+        The server runs until all workers have disconnected or the process is killed.
         """
         raise ValueError(f"update=async: {cls.__name__} has no parameter server. Set update=sync")

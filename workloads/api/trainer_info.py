@@ -1,11 +1,11 @@
 """Description of a trainer: its class and the settings that it supports.
 
-The controller reads it without the framework.
+The controller reads the description without importing the framework.
 
-A workload's package has a module `trainers` with a mapping `TRAINERS`, from the name of a framework
-to a `TrainerInfo`. A package with a framework declares the trainers of existing workloads in the
-entry-point group `suite.trainers`: the name of the entry point is the framework, and its object is
-a mapping from the name of a workload to a `TrainerInfo`.
+A workload's package has a module `trainers` with a mapping `TRAINERS`, whose keys are framework
+names and whose values are `TrainerInfo` instances. A framework package declares trainers of
+existing workloads in the entry-point group `suite.trainers`. The name of the entry point is the
+framework, and its object is a mapping from workload names to `TrainerInfo` instances.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workloads.api.messages import invalid_choice
 from workloads.api.updates import LossScaling
 
 MODULE = "trainers"
-"""Name of the module that defines `TRAINERS`. Every workload's package has one."""
+"""Name of the module that defines `TRAINERS`. Every workload package has such a module."""
 
 
 @dataclass(frozen=True)
@@ -34,28 +34,32 @@ class TrainerInfo:
     trainer: str
     """Class of the trainer, such as `workloads.ssd.pytorch:SSDTrainer`.
 
-    `load` imports it, and with it the framework.
+    `load` imports the class, and therefore also the framework.
     """
     precisions: tuple[str, ...] = ("fp32",)
-    """Allowed values of `precision`."""
+    """Supported values of `precision`."""
     linear_backend: bool = False
-    """Whether `framework.linear_backend` selects the library of linear layers in fp32 on CPU cores.
+    """True if `framework.linear_backend` selects the library for fp32 linear layers on CPU
+    cores.
     """
     max_cuda_graph_devices: float = 0
-    """Largest number of GPUs with which a training step can be launched as a CUDA graph
-    (`framework.graphs`). 0: never.
+    """Maximum number of GPUs with which a training step can be launched as a CUDA graph
+    (`framework.graphs`). 0 disables CUDA graphs.
     """
     async_updates: bool = False
-    """Whether `update=async` is supported. It is not possible for a model with batch norm."""
+    """True if `update=async` is supported. A model with batch norm cannot support
+    `update=async`.
+    """
     fp16_loss_scaling: LossScaling = LossScaling("static", start=128.0)
     """Loss scaling with `precision=fp16`.
 
-    The default matches the ResNet reference (resnet_run_loop.py) and NVIDIA's v0.5 entry of SSD.
+    The default matches the ResNet reference (resnet_run_loop.py) and NVIDIA's v0.5 submission of
+    SSD.
     """
 
     @property
     def module(self) -> str:
-        """Module of the class."""
+        """Return the module name of the class."""
         return self.trainer.partition(":")[0]
 
     def load(self) -> type[Any]:
@@ -67,11 +71,12 @@ class TrainerInfo:
 def get_trainer(workload: type, framework: str) -> TrainerInfo:
     """Return the trainer of a workload in a framework.
 
-    Raises ValueError, with the allowed names, if it does not exist.
-
     Args:
         workload: Class of the workload.
         framework: Name of the framework.
+
+    Raises:
+        ValueError: The trainer does not exist. The message contains the allowed names.
     """
     info = find_trainer(workload, framework)
     if info is None:
@@ -113,8 +118,8 @@ def frameworks_of(workload: type) -> list[str]:
 def package_trainers(workload: type) -> Mapping[str, TrainerInfo]:
     """Return `TRAINERS` of the workload's package, by framework.
 
-    The class of the workload may be derived from a workload of a different package. Without a
-    module `trainers` in its package, it has the trainers of that workload.
+    The class of the workload may be derived from a workload of a different package. If its package
+    has no module `trainers`, the trainers of the base workload are returned.
     """
     for kind in workload.__mro__:
         spec = getattr(sys.modules.get(kind.__module__), "__spec__", None)
@@ -129,7 +134,7 @@ def package_trainers(workload: type) -> Mapping[str, TrainerInfo]:
 def framework_trainers(framework: str) -> Mapping[str, TrainerInfo]:
     """Return the trainers that the entry point of a framework declares, by workload.
 
-    Empty without an entry point.
+    The mapping is empty without an entry point.
     """
     point = entry_points.points(entry_points.TRAINERS).get(framework)
     return _checked(point.load(), point.value) if point is not None else {}
@@ -140,7 +145,7 @@ def _name(workload: type) -> str:
 
 
 def _checked(trainers: Any, source: str) -> Mapping[str, TrainerInfo]:
-    """Return the mapping. Raises ValueError if it is not a mapping of names to `TrainerInfo`."""
+    """Return the mapping, or raise ValueError if it does not map names to `TrainerInfo`."""
     if not isinstance(trainers, Mapping) or not all(
         isinstance(info, TrainerInfo) for info in trainers.values()
     ):

@@ -1,13 +1,14 @@
-"""Types of the values that runner, workload and trainer exchange."""
+"""Types of the values that the runner, workloads, and trainers exchange."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 Json = Any
-"""A value that `json.dumps` accepts: None, bool, int, float, str, or a list or dict of such values.
+"""Value that `json.dumps` accepts: None, bool, int, float, str, or a list or dict of such
+values.
 """
 
-# NumPy is imported inside functions, because its import takes longer than `--help` or a tab
+# NumPy is imported inside functions, because importing NumPy takes longer than `--help` or a tab
 # completion.
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,6 +1,6 @@
-"""Interface of a workload, without a framework.
+"""Framework-independent interface of a workload.
 
-It has the data, model, schedule, metrics, and log keys of a benchmark.
+A workload defines the data, model, schedule, metrics, and log keys of a benchmark.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from workloads.api.worker_context import WorkerContext
 
 
 class Workload(ABC):
-    """A benchmark. An instance belongs to one run, in the controller and in each worker.
+    """Benchmark. Each run has an instance in the controller and in each worker.
 
     A new workload defines `name`, `mlperf_name`, and the abstract methods `defaults`,
-    `load_dataset_info`, `learning_rate`, `shapes`, `initial_weights` and `open_data`. A workload
+    `load_dataset_info`, `learning_rate`, `shapes`, `initial_weights`, and `open_data`. A workload
     with a target also defines `eval_batch_metrics` and `compute_metrics`. All other members have
     defaults.
     """
@@ -42,76 +42,79 @@ class Workload(ABC):
     """Dataclass with the hyperparameters (`workloads.api.hyperparameter`) and options
     (`workloads.api.option`).
 
-    Each field is set as `workload.NAME`, or as its key, such as `key="data.decode"`.
+    The command-line key of a field is `workload.NAME`, or its argument `key`, such as
+    `key="data.decode"`.
     """
     default_rules: ClassVar[str] = "v0.7"
-    """Round of `rules=auto`."""
+    """Round that `rules=auto` selects."""
     sample_unit: ClassVar[str] = "samples"
-    """Unit of `samples_per_second`: `images`, `sentence pairs`, …"""
+    """Unit of `samples_per_second`, such as `images` or `sentence pairs`."""
     extra_throughput_units: ClassVar[tuple[str, ...]] = ()
     """Additional units of throughput, such as `tokens`.
 
-    Each training batch counts them in `global_counts`.
+    Each training batch contains its size in these units in `global_counts`.
     """
     batch_unit: ClassVar[str] = "samples"
-    """Unit of `global_batch_size`: `samples`, `tokens` or `bytes`."""
+    """Unit of `global_batch_size`: `samples`, `tokens`, or `bytes`."""
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
-    """Choices of `precision=auto` on GPUs.
+    """Candidates for `precision=auto` on GPUs, in order of preference.
 
-    The first that trainer, device and rules allow is used, or else fp32. bf16 comes first, although
-    NVIDIA's v0.7 submissions use fp16, because it needs no loss scaling.
+    The first precision that the trainer, the device, and the rules allow is used. If none is
+    allowed, fp32 is used. bf16 comes first because it needs no loss scaling, although NVIDIA's v0.7
+    submissions use fp16.
     """
     reference_model: ClassVar[Mapping[str, Json]] = {}
-    """Parameters of the reference model, to which rows of closed rules refer as `reference_model`.
+    """Parameters of the reference model. Rows of the closed rules refer to these parameters as
+    `reference_model`.
     """
     known_deviations: ClassVar[tuple[str, ...]] = ()
-    """Differences from the reference implementation in every run under closed rules.
+    """Differences from the reference implementation that every run under closed rules has.
 
-    Each is a sentence.
+    Each difference is a sentence.
     """
     runs_required: ClassVar[int] = 0
-    """Number of runs in an official result. 0: no rules cover the workload."""
+    """Number of runs in an official result. 0 if no rules cover the workload."""
 
     @classmethod
     @abstractmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return the data set, hyperparameter set, model and targets of a profile.
+        """Return the data set, hyperparameter set, model, and targets of a profile.
 
         Args:
-            profile: `reference`, `demo` or `synthetic`.
-            round: Round of the run. `Round.defaults` covers workloads that a round lists.
+            profile: `reference`, `demo`, or `synthetic`.
+            round: Round of the run. For workloads that a round lists, `Round.defaults` can be used.
             options: Options that the user set, by field name.
 
         Raises:
-            ValueError: The workload does not have the profile, or an option is invalid.
+            ValueError: The workload does not support the profile, or an option is invalid.
         """
 
     @classmethod
     def hyperparameter_sets(cls) -> Mapping[str, Mapping[str, Hyperparameter]]:
-        """Return hyperparameter sets that are not files, by name.
+        """Return the hyperparameter sets that are not defined in files, by name.
 
-        Each has `global_batch_size`, `learning_rate` and `lr_scaling`. If the workload has
-        a target, each set also has `max_epochs`.
+        Each set has `global_batch_size`, `learning_rate`, and `lr_scaling`. If the workload has a
+        target, each set also has `max_epochs`.
         """
         return {}
 
     @classmethod
     @abstractmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data in `settings.data_dir`.
+        """Return the sample counts of the prepared data in `settings.data_dir`.
 
-        Under `profile=synthetic`, return published counts.
+        Under `profile=synthetic`, the published sample counts are returned.
 
         Raises:
-            ValueError: The data is missing or does not suit the settings. The message names the
+            ValueError: The data is missing or does not match the settings. The message contains the
                 remedy.
         """
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
-        """Check and prepare further files that the settings name, and return the settings.
+        """Check and prepare additional files in the settings, and return the settings.
 
-        Example: `backbone.weights`.
+        Example: the file of `backbone.weights`.
 
         Raises:
             ValueError: A file is missing or invalid. The message is a single line.
@@ -120,11 +123,11 @@ class Workload(ABC):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return a lower bound of the bytes of a sample until the backward pass.
+        """Return a lower bound of a sample's activation memory in bytes.
 
-        0 means unknown.
+        The memory is needed until the backward pass. 0 means unknown.
 
-        Planning refuses batches that do not fit into memory.
+        Planning rejects batches that do not fit into memory.
         """
         return 0
 
@@ -135,52 +138,64 @@ class Workload(ABC):
         self.settings = settings
         self.dataset_info = dataset_info
         self.options: Any = build_options(self.Options, settings)
-        """`Options` with the values of the run."""
+        """Instance of `Options` with the values of the run."""
 
     @property
     def round(self) -> Round:
-        """Round of the run, with the figures that planning wrote into `Settings.round`."""
+        """Return the round of the run.
+
+        The properties of the round come from `Settings.round`, which planning wrote.
+        """
         return Round(**self.settings.round)
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Samples of an epoch. Default: each training sample once."""
+        """Return the number of samples in an epoch.
+
+        By default, an epoch contains each training sample once.
+        """
         return EpochSamples(self.dataset_info.train_samples)
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps of an epoch. Default: the last batch of an epoch may be smaller."""
+        """Return the number of steps in an epoch.
+
+        By default, the last batch of an epoch may be smaller.
+        """
         return num_steps(self.epoch_samples.trained, self.settings.global_batch_size)
 
     @cached_property
     def epochs(self) -> EpochSchedule:
-        """First step of each epoch.
+        """Return the first step of each epoch.
 
-        Workloads whose epochs differ in their number of steps override it.
+        Workloads whose epochs have different numbers of steps override this property.
         """
         return EpochSchedule(lambda epoch: self.steps_per_epoch)
 
     @abstractmethod
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0."""
+        """Return the learning rate of a step. Step numbers start at 0."""
 
     @property
     def warmup_steps(self) -> int:
-        """Steps until the warm-up has reached the peak rate. Default: no warm-up."""
+        """Return the number of steps until the warm-up has reached the peak learning rate.
+
+        By default, there is no warm-up.
+        """
         return 0
 
     @property
     def first_decay_step(self) -> int | None:
-        """First step with a lower rate than the step before.
+        """Return the first step whose learning rate is lower than that of the previous step.
 
-        None: the rate never decays, or decays from the warm-up on.
+        None if the learning rate never decays, or decays directly after the warm-up.
         """
         return None
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Yield the numbers of completed steps after which to evaluate.
+        """Yield the numbers of completed steps after which the model is evaluated.
 
-        They are in ascending order, without end.
+        The sequence is ascending and infinite.
         """
         return (self.epochs.start(epoch) for epoch in itertools.count(1))
 
@@ -188,28 +203,28 @@ class Workload(ABC):
     # --------------------------------------------------------------------------
 
     every_step_uses_every_parameter: ClassVar[bool] = True
-    """False: the parameters that a step uses depend on its data, so trainers do not treat the graph
-    as fixed.
+    """False if the parameters that a step uses depend on its data. Trainers then do not treat the
+    graph as static.
     """
 
     @abstractmethod
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of all arrays of a training batch of one replica.
+        """Return the shapes of all arrays in a training batch of one replica.
 
-        There is an item for each padded shape, the largest first.
+        The sequence has an item for each padded shape, with the largest shape first.
         """
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of the model's inputs in evaluation, as `shapes`.
+        """Return the shapes of the model's inputs in evaluation, in the form of `shapes`.
 
-        Empty: the first evaluation compiles them.
+        If empty, the first evaluation compiles these shapes.
         """
         return []
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
         """Return a batch of the given shapes for the warm-up of a trainer.
 
-        Its values are zeros, with a weight of 1 per sample.
+        The values of the batch are zeros, and each sample has a weight of 1.
         """
         import numpy as np
 
@@ -221,20 +236,21 @@ class Workload(ABC):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """Yield the canonical name and the float32 values of each parameter.
 
-        They are the same in every framework.
+        The values are identical in every framework.
 
-        Statistics of batch norm (`….running_mean`, `….running_var`) may be included. Missing
-        statistics start at 0 and 1.
+        Batch-norm statistics (`….running_mean`, `….running_var`) may be included. Missing means
+        start at 0 and missing variances at 1.
         """
 
     @abstractmethod
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the prepared data. The loop calls this after `run_start`."""
+        """Open the prepared data. The loop calls this method after `run_start`."""
 
     def optimizer(self) -> OptimizerSettings:
         """Return the settings of the optimizer.
 
-        Default: `options.optimizer`, and options named as `OptimizerSettings`.
+        The default is `options.optimizer`, with all options whose names are fields of
+        `OptimizerSettings`.
         """
         values = vars(self.options)
         if "optimizer" not in values:
@@ -254,7 +270,8 @@ class Workload(ABC):
     def update_settings(self) -> OptimizerSettings:
         """Return `optimizer()`.
 
-        Raises ValueError if a replica's batch cannot be cut into equal pieces for accumulation.
+        The method raises ValueError if a replica's batch cannot be split equally for gradient
+        accumulation.
         """
         settings = self.optimizer()
         pieces = settings.accumulation_steps
@@ -273,10 +290,10 @@ class Workload(ABC):
 
     @property
     def loss_scaling(self) -> LossScaling:
-        """Loss scaling of the run.
+        """Return the loss scaling of the run.
 
-        It is the scaling of its trainer (`TrainerInfo`) in fp16, and no scaling in other
-        precisions.
+        In fp16, the loss scaling is that of the trainer (`TrainerInfo`). In other precisions, there
+        is no loss scaling.
         """
         if self.settings.precision != "fp16":
             return LossScaling()
@@ -285,7 +302,7 @@ class Workload(ABC):
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Return the update rule of a parameter by its canonical name.
 
-        Default: trained, without weight decay.
+        By default, a parameter is trained without weight decay.
         """
         return ParameterRule()
 
@@ -293,23 +310,24 @@ class Workload(ABC):
     # ----------------------------------------------------------------------------------------------
 
     measure_threads: int = 0
-    """Threads that run `eval_batch_metrics` while the device computes. 0: it runs between two
-    batches.
+    """Number of threads that run `eval_batch_metrics` while the device computes. With 0, the method
+    runs between two batches.
     """
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return small per-sample results of an evaluation batch from the outputs of the trainer.
+        """Return small per-sample results of an evaluation batch from the trainer's outputs.
 
-        Threads may call this.
+        Several threads may call this method.
         """
         raise NotImplementedError(f"{type(self).__name__} does not override `eval_batch_metrics`")
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Return the value of each metric from the results of all samples.
 
-        The results are joined over batches and workers.
+        The results of all batches and workers are concatenated.
 
-        Metrics with a target come first. Other metrics, such as a validation loss, are logged too.
+        Metrics with a target come first. All other metrics, such as a validation loss, are also
+        logged.
         """
         raise NotImplementedError(f"{type(self).__name__} does not override `compute_metrics`")
 
@@ -317,38 +335,38 @@ class Workload(ABC):
     # ------------------------------------------------------------------------------------------
 
     length_dependent_log_keys: ClassVar[frozenset[str]] = frozenset()
-    """Log keys that depend on the lengths of the training samples, which the published counts do
-    not include.
+    """Log keys that depend on the lengths of the training samples. The published sample counts
+    do not contain these lengths.
     """
 
     def log_keys(self) -> Mapping[str, Json]:
         """Return the keys and values that the rules require in the log.
 
-        The keys of the loop are not among them.
+        Keys that the training loop logs are not included.
         """
         return {}
 
     def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
-        """Return the metadata of keys of `log_keys`."""
+        """Return the metadata of the keys in `log_keys`."""
         return {}
 
     def metric_signatures(self) -> Mapping[str, Json]:
-        """Return the exact definition of each metric whose name does not define it.
+        """Return the exact definition of each metric whose name is ambiguous.
 
-        It is for `suite_run` in the log.
+        The definitions are logged in `suite_run`.
         """
         return {}
 
     def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
-        """Return log keys and values that replace the statistics of step times.
+        """Return log keys and values that replace the default statistics of step times.
 
-        A workload needs them if its steps differ in their work.
+        A workload overrides this method if its steps do different amounts of work.
 
         Args:
             seconds: Time of each step after `timing.warmup_steps`.
             how: Clock that measured the times.
 
         Returns:
-            Keys and values. Empty: the loop logs the statistics.
+            Keys and values. If empty, the loop logs the default statistics.
         """
         return {}

@@ -1,1 +1,1 @@
-"""Code shared by several workloads: randomness, schedules, optimizers, prepared data."""
+"""Code that several workloads share: randomness, schedules, optimizers, prepared data."""

@@ -1,6 +1,6 @@
-"""Names for array types, and access to memory-mapped files and ragged arrays of prepared data.
+"""Names for array types, and access to memory-mapped files and ragged arrays.
 
-A ragged array stores groups of rows one after the other.
+A ragged array stores groups of rows consecutively.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Bools = npt.NDArray[np.bool_]
 UInt8s = npt.NDArray[np.uint8]
 UInt16s = npt.NDArray[np.uint16]
 Integers = npt.NDArray[np.integer]
-"""Integers of any width."""
+"""Array of integers of any width."""
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Float32s = npt.NDArray[np.float32]
@@ -27,11 +27,11 @@ def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -
 
     Args:
         path: Path of the file.
-        dtype: Expected type, or several allowed types.
-        count: Expected number of elements of an array (count,). None: any shape is allowed.
+        dtype: Expected dtype, or several allowed dtypes.
+        count: Expected number of elements of an array (count,). With None, any shape is allowed.
 
     Raises:
-        ValueError: The file is missing, or holds an array of a different type or shape.
+        ValueError: The file is missing, or contains an array of a different dtype or shape.
     """
     dtypes = (dtype,) if isinstance(dtype, str) else dtype
     try:
@@ -49,7 +49,7 @@ def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -
 
 
 def rows_of(ends: Int64s, groups: Int64s) -> tuple[Int64s, ...]:
-    """Return the row numbers of some groups, and the end of each of these groups in the result.
+    """Return the row indices of some groups, and the end of each group in the result.
 
     Group g consists of the rows ends[g - 1] … ends[g] - 1.
     """

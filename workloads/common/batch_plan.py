@@ -1,9 +1,9 @@
-"""Batches of samples of different lengths: buckets with fixed shapes and batch plans.
+"""Batches of samples with different lengths, based on buckets with fixed shapes.
 
-The plan depends only on the lengths and a hash. Every process computes the same plan, with the
-batches, the weights and the number of steps of an epoch, before it reads any sample. A bucket holds
-the samples with lengths up to its edge and pads them to the edge. Few shapes occur, so that no
-compilation happens during a run.
+The batch plan depends only on the lengths and a hash. Every process computes the same plan before
+it reads any sample. The plan contains the batches, the weights, and the number of steps of an
+epoch. A bucket contains the samples with lengths up to its edge and pads them to the edge. There
+are only a few shapes, so that no compilation happens during a run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from workloads.common.randomness import Permutation, stream
 
 @dataclass(frozen=True)
 class Bucket:
-    """Samples that are longer than the previous edge, and not longer than the edge."""
+    """Samples that are longer than the previous bucket's edge, up to this bucket's edge."""
 
     edge: int
-    """Highest length of a sample, and the padded length of all samples, in tokens."""
+    """Maximum length of a sample, and the padded length of all samples, in tokens."""
     batch_samples: int
-    """Number of samples of a global batch, a multiple of the number of replicas."""
+    """Number of samples in a global batch, which is a multiple of the number of replicas."""
 
 
 def buckets_by_samples(
@@ -32,7 +32,7 @@ def buckets_by_samples(
 ) -> tuple[Bucket, ...]:
     """Return buckets with the same number of samples per batch.
 
-    Raises ValueError if a batch cannot be divided equally among the replicas.
+    The function raises ValueError if a batch cannot be divided equally among the replicas.
     """
     if batch_samples % replicas:
         raise ValueError(
@@ -43,9 +43,10 @@ def buckets_by_samples(
 
 
 def buckets_by_tokens(edges: Sequence[int], batch_tokens: int, replicas: int) -> tuple[Bucket, ...]:
-    """Return buckets with at most `batch_tokens` tokens per batch, padding included.
+    """Return buckets with at most `batch_tokens` tokens per batch, including padding.
 
-    Raises ValueError if a batch is too small for one sample of the highest length per replica.
+    The function raises ValueError if a batch is too small for one sample of maximum length per
+    replica.
     """
     if batch_tokens < max(edges) * replicas:
         raise ValueError(
@@ -58,12 +59,13 @@ def buckets_by_tokens(edges: Sequence[int], batch_tokens: int, replicas: int) ->
 
 
 class BatchPlan:
-    """The batches of one epoch.
+    """Batches of one epoch.
 
     The samples of each bucket are divided into batches in a random order, then all batches are
-    shuffled. Samples that do not fill a batch of their bucket are left out. With `every`, they move
-    to the next bucket, and the last bucket fills up its last batch with samples that the epoch
-    already contains. Samples that are longer than the last edge are always left out.
+    shuffled. By default, samples that do not fill a batch of their bucket are omitted. With
+    `every`, these samples move to the next bucket, and the last bucket fills its last batch with
+    samples that the epoch already contains. Samples that are longer than the last edge are always
+    omitted.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class BatchPlan:
             buckets: Buckets sorted by edge.
             seed: Seed of the run.
             epoch: Number of the epoch.
-            every: Whether the epoch contains every sample that fits into a bucket.
+            every: True if the epoch must contain every sample that fits into a bucket.
         """
         self.buckets = tuple(buckets)
         edges = np.array([bucket.edge for bucket in buckets])
@@ -116,13 +118,13 @@ class BatchPlan:
         self.samples_left_out = len(lengths) - len(self._samples) + self.samples_repeated
 
     def __len__(self) -> int:
-        """Return the number of steps of the epoch."""
+        """Return the number of steps in the epoch."""
         return len(self._owner)
 
     def batch(self, step: int) -> tuple[Bucket, Int64s]:
         """Return the bucket of a step, and the samples of its global batch.
 
-        Steps count from 0 in each epoch. The samples are sorted by replica.
+        Step numbers start at 0 in each epoch. The samples are sorted by replica.
         """
         bucket, start = self.buckets[self._owner[step]], int(self._start[step])
         return bucket, self._samples[start : start + bucket.batch_samples]

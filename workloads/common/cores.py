@@ -1,4 +1,4 @@
-"""Threads that prepare batches: an option for their number, and the available cores."""
+"""Number of threads that prepare batches: the option, and the available cores."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class DataThreadsOptions:
 def process_cores(worker: WorkerContext) -> int:
     """Return the number of cores for this process.
 
-    If the process is pinned, this is the number of its cores. A process that is not pinned, for
-    example one with a GPU, gets an equal share of the cores of the host that it may use.
+    For a pinned process, the result is the number of its cores. A process that is not pinned, such
+    as a process with a GPU, gets an equal share of the available cores of the host.
     """
     usable = len(os.sched_getaffinity(0))
     return (

@@ -1,6 +1,6 @@
-"""Dropout masks from a hash.
+"""Dropout masks that are computed from a hash.
 
-They do not depend on the framework, the number of devices, or the rest of the batch.
+The masks do not depend on the framework, the number of devices, or the other samples of the batch.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from workloads.common.arrays import Float32s, Int64s
 from workloads.common.randomness import bits, stream
 
 DRAWS = 4
-"""Number of 16-bit random numbers from one hash."""
+"""Number of 16-bit random numbers per hash."""
 RANGE = 1 << 16
-"""Number of different values of a 16-bit random number."""
+"""Number of possible values of a 16-bit random number."""
 
 
 def threshold(rate: float) -> int:
-    """Return the threshold below which a 16-bit draw is dropped.
+    """Return the threshold below which a 16-bit random number drops an activation.
 
-    It matches `rate` to within 1 / 131,072.
+    The resulting probability matches `rate` to within 1 / 131,072.
     """
     return round(rate * RANGE)
 
 
 def keys(seed: int, epoch: int, samples: Int64s) -> Int64s:
-    """Return the keys (B,) of the masks of samples in an epoch. Keys are not negative.
+    """Return the mask keys (B,) of samples in an epoch. Keys are never negative.
 
     Args:
         seed: Seed of the run.
         epoch: Number of the epoch.
-        samples: Numbers (B,) of the samples in the training set.
+        samples: Indices (B,) of the samples in the training set.
     """
     return (bits(stream(seed, "dropout", epoch), samples) >> np.uint64(1)).view(np.int64)
 
@@ -38,16 +38,16 @@ def keys(seed: int, epoch: int, samples: Int64s) -> Int64s:
 def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: float) -> Float32s:
     """Return the factors for activations (positions, B, width).
 
-    A factor is 0 with probability `rate`, else 1 / (1 - rate).
+    A factor is 0 with probability `rate`, otherwise 1 / (1 - rate).
 
     The mask of a sample depends only on its key and the label. The mask of a position does not
-    depend on the number of positions, so different padding does not change it.
+    depend on the number of positions, so padding does not change the mask.
 
     Args:
-        keys: Keys (B,) of the samples for this epoch. Must not be negative.
-        label: Distinguishes the masks of one step.
+        keys: Keys (B,) of the samples for this epoch. Keys must not be negative.
+        label: Label that distinguishes the masks of one step.
         positions: Number of positions.
-        width: A multiple of 4.
+        width: Number of activations per position, a multiple of 4.
         rate: Probability that a factor is 0.
     """
     return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate)
@@ -56,7 +56,7 @@ def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: floa
 def multipliers_at(
     keys: Int64s, positions: Int64s, label: str, width: int, rate: float
 ) -> Float32s:
-    """Return the factors of `multipliers` at single positions, (…, width).
+    """Return the factors of `multipliers` at individual positions, (…, width).
 
     Keys (…) and positions (…) are broadcast against each other.
     """

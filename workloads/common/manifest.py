@@ -1,11 +1,11 @@
-"""The manifest of a prepared data set: origin, options, counts, and file digests.
+"""Manifest of a prepared data set: origin, options, counts, and file digests.
 
     {"schema": 1, "dataset": …, "source": {"name", "bytes", "sha256"}, "options": {…},
      "counts": {…}, "notes": […], "matches_published": true | false | null, "compared": …,
      "files": {name: {"bytes", "sha256", "blocks"}}, "fingerprint": …}
 
-A folder with a manifest is a finished preparation, because the manifest is always written last.
-`manifest_schema` defines the types of its values.
+A folder with a manifest is a complete preparation, because the manifest is always written last.
+`manifest_schema` defines the types of the manifest's values.
 """
 
 from __future__ import annotations
@@ -30,32 +30,36 @@ from workloads.held_folder import held_folder, remove_left
 SCHEMA = 1
 NAME = "manifest.json"
 DIGESTED_BYTES = 1 << 30
-"""Data sets up to this total size are read completely before every run.
+"""Maximum total size of a data set that is read completely before every run.
 
 Reading 1 GiB from memory takes 0.8 to 1.4 s (measured on a busy AMD EPYC).
 """
 BLOCK_BYTES = 16 << 20
-"""Block size. For data sets larger than `DIGESTED_BYTES`, the digest of each block is recorded."""
+"""Block size in bytes. For data sets larger than `DIGESTED_BYTES`, the manifest contains the
+digest of each block.
+"""
 SAMPLED_BLOCKS = 16
-"""Number of random blocks of such a data set that are read before every run: 256 MiB."""
+"""Number of random blocks (256 MiB in total) that are read before every run, for data sets
+larger than `DIGESTED_BYTES`.
+"""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of `manifest.json`. `publish` sets `files` and `fingerprint`."""
+    """Content of `manifest.json`. `publish` sets `files` and `fingerprint`."""
 
     dataset: str
     source: Mapping[str, Any]
-    """Name, size in bytes and SHA-256 of the input of the preparation."""
+    """Name, size in bytes, and SHA-256 of the input of the preparation."""
     options: Mapping[str, Any]
-    """Options that decide the prepared form, in addition to the source."""
+    """Options that determine the prepared form, in addition to the source."""
     counts: Mapping[str, int]
     notes: Sequence[str] = ()
     """Differences from the public data set. Results on data with notes are in the open division."""
     matches_published: bool | None = None
-    """Whether the data matches the public data set in all checks.
+    """True if the data match the public data set in all checks.
 
-    None: there is no public data set.
+    None if there is no public data set with this name.
     """
     compared: str = ""
     """Content that matches the public data set, in addition to the counts.
@@ -68,7 +72,10 @@ class Manifest:
 
     @property
     def notices(self) -> list[str]:
-        """One line for each note. Without notes, a line if the fingerprint is not verified."""
+        """Return one line per note.
+
+        Without notes, the method returns a line if the fingerprint is not verified.
+        """
         unverified = (
             []
             if self.notes
@@ -92,7 +99,7 @@ class Manifest:
 def block_digests(path: Path) -> list[str]:
     """Return the SHA-256 of each block of a file.
 
-    Blocks have BLOCK_BYTES, except for the last block.
+    All blocks except the last block have BLOCK_BYTES bytes.
     """
     with open_stream(path) as file:
         return [
@@ -115,18 +122,18 @@ def sha256(path: Path, algorithm: str = "sha256") -> str:
 def notes(manifest: Manifest, is_compared: bool = True) -> tuple[str, ...]:
     """Return the reasons why results on this data are in the open division.
 
-    Data with the name of a public data set is not accepted as the public data set if:
+    Data with the name of a public data set is not accepted as the public data set in these cases:
 
-    - its manifest has notes,
-    - its counts differ,
-    - its manifest does not set `matches_published`, as after a change of the name in the manifest
-      of a different data set,
-    - an earlier version prepared it without comparing the content, or
-    - its fingerprint is not verified, because a manifest can be written by hand.
+    - Its manifest has notes.
+    - Its counts differ.
+    - Its manifest does not set `matches_published`. An example is a renamed manifest of a different
+      data set.
+    - An earlier version of the suite prepared the data without comparing the content.
+    - Its fingerprint is not verified, because a manifest can be written by hand.
 
     Args:
         manifest: The manifest.
-        is_compared: Whether preparing data of this kind records which content was compared
+        is_compared: True if the preparation of this type of data records which content was compared
             (`Manifest.compared`).
     """
     dataset = manifest.dataset
@@ -142,13 +149,16 @@ def notes(manifest: Manifest, is_compared: bool = True) -> tuple[str, ...]:
 
 
 def unverified_notes(manifest: Manifest) -> tuple[str, ...]:
-    """Return a note if the fingerprint is not verified for the public data set of this name."""
+    """Return a note if the fingerprint is not verified for the public data set.
+
+    The public data set is the one with the name in the manifest.
+    """
     is_verified = fingerprints.is_verified(manifest.dataset, manifest.fingerprint)
     return () if is_verified else (fingerprints.NOT_VERIFIED,)
 
 
 def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> list[str]:
-    """Return notes on how data with the name of a public data set may differ from it.
+    """Return notes on how data may differ from the public data set with its name.
 
     Args:
         dataset: Name of the data set.
@@ -164,7 +174,7 @@ def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> 
 
 
 def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one digest of the names, sizes and digests of all files."""
+    """Return a single digest of the names, sizes, and digests of all files."""
     lines = [
         f"{name} {entry['bytes']} {entry['sha256']}\n" for name, entry in sorted(files.items())
     ]
@@ -174,7 +184,7 @@ def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
 def read(folder: Path) -> Manifest | None:
     """Return the manifest in `folder`, or None if the folder has no manifest.
 
-    Control characters in its text are replaced by spaces, because terminals execute them.
+    Control characters in its text are replaced by spaces, because terminals interpret them.
 
     Raises:
         ValueError: The file cannot be read or is not a valid manifest. The message contains its
@@ -213,13 +223,14 @@ def verify(
     how: str = "",
     digested: Callable[[Path], bool] = lambda path: True,
 ) -> list[str]:
-    """Compare the size of every file with the manifest, and the content of selected files.
+    """Compare the sizes of all files and the content of selected files with the manifest.
 
     Args:
         folder: Folder of the prepared data.
-        manifest: Its manifest.
+        manifest: Manifest in this folder.
         how: Command that prepares the data set.
-        digested: Returns whether to compare the content of a file. Default: all files.
+        digested: Function that returns whether to compare the content of a file. By default, the
+            content of all files is compared.
 
     Returns:
         One line per file.
@@ -243,7 +254,7 @@ def verify(
 
 
 def check_inside(folder: Path, name: str) -> None:
-    """Raise ValueError if links lead from the path of a file to a place outside the folder."""
+    """Raise ValueError if symbolic links in the path of a file lead outside of the folder."""
     target = os.path.realpath(folder / name)
     if not Path(target).is_relative_to(os.path.realpath(folder)):
         raise ValueError(
@@ -255,7 +266,8 @@ def check_inside(folder: Path, name: str) -> None:
 def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
     """Compare SAMPLED_BLOCKS random blocks of all files with the manifest.
 
-    Files without block digests in the manifest are skipped. Raises ValueError if a block differs.
+    Files without block digests in the manifest are skipped. The function raises ValueError if a
+    block differs.
     """
     blocks = [
         (name, at)
@@ -274,30 +286,31 @@ def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
 
 
 def _last_change(path: Path) -> int:
-    """Return the time of the last change of a file or of its metadata, in nanoseconds.
+    """Return the time of the last change of a file or its metadata, in nanoseconds.
 
-    A user can set the modification time back, but not the time of the metadata change.
+    A user can set back the modification time, but not the time of the metadata change.
     """
     status = path.stat()
     return max(status.st_mtime_ns, status.st_ctime_ns)
 
 
 class Prepared(Dataset):
-    """A data set whose prepared form has a manifest."""
+    """Data set whose prepared form has a manifest."""
 
     @abstractmethod
     def how(self) -> str:
         """Return the command that prepares this data set."""
 
     def already(self, destination: Path, origin: Callable[[], Manifest]) -> list[str]:
-        """Return a line if this data set is already prepared in `destination`, else an empty list.
+        """Return a line if this data set is already prepared, otherwise an empty list.
 
         Args:
             destination: Folder of the prepared data.
-            origin: Returns a manifest with the data set, source and options to compare with.
+            origin: Function that returns a manifest with the data set, source, and options to
+                compare with.
 
         Raises:
-            ValueError: `destination` holds prepared data of a different origin.
+            ValueError: `destination` contains prepared data of a different origin.
         """
         present = read(destination)
         if present is None:
@@ -313,7 +326,7 @@ class Prepared(Dataset):
     def verify(self, destination: Path) -> list[str]:
         """Compare the content of the prepared form with its manifest.
 
-        See `workloads.api.Dataset`.
+        The interface is `workloads.api.Dataset`.
         """
         manifest = read(destination)
         if manifest is None:
@@ -321,7 +334,7 @@ class Prepared(Dataset):
         if manifest.dataset != self.name:
             raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
         files = verify(destination, manifest, self.how())
-        # Make the manifest the newest file, as after the preparation. This fails if the file is
+        # The manifest becomes the newest file, as after the preparation. This fails if the file is
         # read-only or belongs to a different user. The next run then compares the content again.
         with suppress(OSError):
             os.utime(destination / NAME)
@@ -335,11 +348,11 @@ class Prepared(Dataset):
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
         """Check the content of prepared data, and return the lines to print.
 
-        This is called after the files were compared with the manifest.
+        This method is called after the files were compared with the manifest.
 
         Args:
             destination: Folder of the prepared data.
-            manifest: Its manifest.
+            manifest: Manifest in this folder.
             files: One line per file.
 
         Raises:
@@ -351,12 +364,12 @@ class Prepared(Dataset):
         """Compare the prepared form with its manifest before a run.
 
         The sizes of all files are compared. The content of all files is compared if they have at
-        most DIGESTED_BYTES in total. In larger data sets, only the files that are newer than the
-        manifest and some random blocks are compared. The files of a copied data set can be newer
+        most DIGESTED_BYTES in total. In larger data sets, only files that are newer than the
+        manifest and some random blocks are compared. The files of a copied data set may be newer
         than its manifest until `suite data verify` succeeds.
 
-        Files in subfolders (images of a generated data set) are not compared. They are checked when
-        they are read.
+        Files in subfolders (images of a generated data set) are not compared here. They are checked
+        when they are read.
         """
         manifest = read(destination)
         if manifest is None:
@@ -379,7 +392,7 @@ def workspace(destination: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `destination` for data that `publish` moves there.
 
     An incomplete preparation therefore never has the final name. The folder is removed at the end.
-    Folders that killed calls left behind are removed at the start.
+    Folders that were left behind by killed processes are removed at the start.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     with held_folder(destination.parent, _work_prefix(destination)) as held:
@@ -389,7 +402,7 @@ def workspace(destination: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(destination: Path) -> None:
-    """Remove the temporary folders that killed calls left next to `destination`."""
+    """Remove temporary folders next to `destination` that killed processes left behind."""
     remove_left(destination.parent, _work_prefix(destination))
 
 
@@ -398,17 +411,17 @@ def _work_prefix(destination: Path) -> str:
 
 
 def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
-    """Add digests of the files in `folder` to the manifest, and rename `folder` to `destination`.
+    """Add file digests to the manifest, and rename `folder` to `destination`.
 
-    If `destination` exists and has no manifest, the files are moved into it, the manifest last. Its
-    existing files are kept. If a different process has finished the same preparation in the
-    meantime, its result is kept.
+    If `destination` exists and has no manifest, the files are moved into it, and the manifest is
+    moved last. Existing files in `destination` are kept. If a different process has finished the
+    same preparation in the meantime, the result of that process is kept.
 
     Returns:
         The manifest in `destination`.
 
     Raises:
-        ValueError: `destination` holds a different preparation, or a file of the same name with
+        ValueError: `destination` contains a different preparation, or a file of the same name with
             different content.
     """
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())

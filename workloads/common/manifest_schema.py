@@ -1,4 +1,7 @@
-"""Types of the values in a manifest, to check files that may be damaged or written by hand."""
+"""Checks the types of the values in a manifest.
+
+Manifests may be damaged or written by hand.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from workloads.api.messages import allowed_text
 
 LARGEST_INTEGER = 1 << 53
 _SHOWN = 40
-"""Number of characters of a value that a message shows."""
+"""Maximum number of characters of a value in a message."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 Check = Callable[[str, Any], None]
-"""Raises ValueError if a value has the wrong type.
+"""Function that raises ValueError if a value has the wrong type.
 
 The first argument is the name of the value for messages.
 """
@@ -51,7 +54,7 @@ def _wrong(name: str, expected: str, value: Any) -> ValueError:
 
 
 def _shown(value: Any) -> str:
-    """Return the beginning of a value as ASCII without control characters."""
+    """Return the beginning of a value as ASCII text without control characters."""
     text = json.dumps(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
@@ -99,11 +102,11 @@ def _list_of(check: Check) -> Check:
 def _object_of(
     checks: Mapping[str, Check], default: Check, required: tuple[str, ...] = ()
 ) -> Check:
-    """Return a check for objects.
+    """Return a check function for objects.
 
     Args:
         checks: Check of the value of each key.
-        default: Check of the values of keys that are not in `checks`.
+        default: Check for the values of all other keys.
         required: Keys that an object must have.
     """
 
@@ -133,13 +136,14 @@ def _files(name: str, value: Any) -> None:
 
 
 MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 1024
-"""Highest length of a file name on Linux, and of a path in a data set, in bytes."""
+"""Maximum length of a file name on Linux, and of a path in a data set, in bytes."""
 
 
 def is_file_name(name: str) -> bool:
     """Return whether a name in a manifest is a plain relative path.
 
-    It must not be absolute, contain `.`, `..` or control characters, or be too long for the system.
+    The path must not be absolute, contain `.`, `..`, or control characters, or exceed the maximum
+    length.
     """
     path = PurePosixPath(name)
     if len(name.encode(errors="replace")) > MAX_PATH_BYTES:

@@ -158,8 +158,8 @@ def normal(random: UInt64s, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np
     out = np.empty(flat.size, dtype)
     for first in range(0, flat.size, CHUNK):
         upper = np.right_shift(flat[first : first + CHUNK], np.uint64(12)).view(np.int64)
-        # The probability is the center of one of 2⁵² equal intervals. It is therefore never 0 or 1,
-        # and the probabilities are exactly symmetric about 1/2.
+        # The probability is the center of one of 2⁵² equal intervals. The probability is therefore
+        # never 0 or 1, and all probabilities are exactly symmetric about 1/2.
         out[first : first + CHUNK] = inverse_normal(
             np.asarray((upper + 0.5) * 2.0**-52, np.float64)
         )

@@ -1,11 +1,11 @@
 """GNMT in JAX.
 
-Each LSTM runs over the whole sequence in a single `lax.scan`, and attention is computed for all
-steps at once. Matrix products are in the activations' type, and all operations between them are in
-fp32.
+Each LSTM processes the whole sequence in a single `lax.scan`, and attention is computed for all
+steps at once. Matrix products use the activations' type, and all operations between the products
+use fp32.
 
-Shapes are described in network.py. A side has L positions, and a beam search has N = B · K rows.
-Parameters carry the names of network.py.
+network.py describes the shapes and the names of parameters. A sequence has L positions, and a beam
+search has N = B · K rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workloads.gnmt.workload import GNMT
 
 
 class Memory(NamedTuple):
-    """Encoder results that the decoder's attention reads, for B sentences."""
+    """Encoder outputs of B sentences that the decoder's attention reads."""
 
     values: jax.Array
     """Encoder outputs, (B, S, h)."""
@@ -40,7 +40,10 @@ class Translator(Model):
     """The translation network with its weights."""
 
     def __init__(self, weights: Values, layers: network.Network, dtype: Any) -> None:
-        """Create the network. `dtype` is the type of the factors of matrix products."""
+        """Create the network.
+
+        `dtype` is the data type of the factors of matrix products.
+        """
         super().__init__(weights, {})
         self.layers, self.dtype = layers, dtype
 
@@ -49,15 +52,15 @@ class Translator(Model):
         return product(x, self.weights[f"{name}.weight"], self.dtype)
 
     def words(self, ids: jax.Array) -> jax.Array:
-        """Embed word ids (…) as (…, h)."""
+        """Return the embeddings (…, h) of word ids (…)."""
         return self.weights["embedding.weight"][ids]
 
     def pre_activations(self, layer: network.Lstm, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return an LSTM's gate pre-activations, (…, 4h), from x (…, inputs).
+        """Return an LSTM's gate pre-activations (…, 4h) for x (…, inputs).
 
-        Also returns its recurrent weight in the products' type.
+        The LSTM's recurrent weight, in the data type of matrix products, is also returned.
 
-        The pre-activations contain the input's share and both biases, without the recurrent share.
+        The pre-activations include the input and both biases, but not the recurrent product.
         """
         of_input, of_state, *biases = (
             self.weights[f"{layer.name}.{part}"] for part in network.PARTS
@@ -65,12 +68,15 @@ class Translator(Model):
         return product(x, of_input, self.dtype) + sum(biases), of_state.astype(self.dtype)
 
     def run(self, layer: network.Lstm, x: jax.Array) -> jax.Array:
-        """Run an LSTM over x (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
+        """Run an LSTM over x (L, B, inputs) and return its outputs (L, B, h).
+
+        The initial hidden and cell values are 0.
+        """
         hidden: jax.Array = recurrence(*self.pre_activations(layer, x))
         return hidden
 
     def encode(self, x: jax.Array, lengths: jax.Array, mask: jax.Array | None) -> Memory:
-        """Return the memory of embedded words (S, B, h) with sentence lengths (B,)."""
+        """Encode embedded words (S, B, h) with sentence lengths (B,), and return the memory."""
         ahead, back, *further = self.layers.encoder
         x, position = dropped(x, mask, ahead), jnp.arange(len(x))[:, None]
         mirrored = jnp.where(position < lengths, lengths - 1 - position, position)[..., None]
@@ -84,7 +90,7 @@ class Translator(Model):
         return Memory(values, keys, jnp.arange(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: jax.Array, memory: Memory, mask: jax.Array | None) -> jax.Array:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h).
+        """Return the classifier's inputs (T, B, h) for embedded words (T, B, h).
 
         All positions are computed at once.
         """
@@ -97,7 +103,7 @@ class Translator(Model):
         return x
 
     def attend(self, queries: jax.Array, memory: Memory) -> tuple[jax.Array, jax.Array]:
-        """Return contexts (B, T, h) and attention weights (B, T, S) of queries (B, T, h)."""
+        """Return contexts (B, T, h) and attention weights (B, T, S) for queries (B, T, h)."""
         sums = jnp.tanh(self.linear("attention.query", queries)[:, :, None] + memory.keys[:, None])
         vector = self.weights["attention.vector"]
         scores = (sums * (self.weights["attention.scale"] * vector / jnp.linalg.norm(vector))).sum(
@@ -121,11 +127,11 @@ def dropped(x: jax.Array, mask: jax.Array | None, layer: network.Lstm) -> jax.Ar
 def cell(
     pre_activations: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Run a step of an LSTM and return its new hidden values and cell (N, h).
+    """Run a step of an LSTM and return its new hidden and cell values, (N, h) each.
 
     Args:
-        pre_activations: The input's share of the gate pre-activations, (N, 4h).
-        state: Hidden values and cell before the step, (N, h) each.
+        pre_activations: Gate pre-activations without the recurrent product, (N, 4h).
+        state: Hidden and cell values before the step, (N, h) each.
         weight: Recurrent weight, (4h, h).
     """
     hidden, held = state
@@ -139,8 +145,8 @@ def cell(
 def _scanned(pre_activations: jax.Array, weight: jax.Array) -> jax.Array:
     """Return an LSTM's hidden values (L, B, h).
 
-    `pre_activations` (L, B, 4h) is the share of the input, and `weight` is the recurrent weight
-    (4h, h).
+    `pre_activations` (L, B, 4h) are the gate pre-activations without the recurrent product.
+    `weight` is the recurrent weight (4h, h).
     """
     zeros = jnp.zeros((pre_activations.shape[1], weight.shape[1]), pre_activations.dtype)
 
@@ -170,14 +176,14 @@ def _backwards(kept: tuple[Any, ...], by_hidden: jax.Array) -> tuple[jax.Array, 
 
 recurrence = jax.custom_vjp(_scanned)
 recurrence.defvjp(_forwards, _backwards)
-"""LSTM recurrence whose weight gradient is a single product at the end.
+"""LSTM recurrence whose weight gradient is a single matrix product at the end.
 
-JAX's gradient of a scan would accumulate the weight gradient in each step.
+JAX's automatic gradient of a scan would accumulate the weight gradient in each step.
 """
 
 
 class GNMTTrainer(TextTrainer):
-    """GNMT on one device. Several processes sum their gradients."""
+    """GNMT trainer for one device. Several processes sum their gradients."""
 
     workload: GNMT
 
@@ -187,11 +193,11 @@ class GNMTTrainer(TextTrainer):
         self.parameters = network.shapes(self.layers)
 
     def build_model(self, weights: Values, statistics: Values) -> Translator:
-        """Return the workload's network with these weights."""
+        """Return the network of the workload with these weights."""
         return Translator(weights, self.layers, self.dtype)
 
     def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the cross-entropy with smoothed labels, summed over the tokens."""
+        """Return the cross-entropy with smoothed labels, summed over the target tokens."""
         logits = self.logits(model, batch, self._masks(batch) if self.layers.dropout else None)
         smoothing = self.workload.options.label_smoothing
         return entropy(logits, batch["label"], 1 - smoothing, smoothing).sum()
@@ -200,8 +206,8 @@ class GNMTTrainer(TextTrainer):
         self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None
     ) -> jax.Array:
         source, target = batch["source"], batch["target"]
-        # A single look-up serves both sides, because each look-up's gradient is an array as large
-        # as the table.
+        # Source and target words share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the table.
         embedded, previous = jnp.split(
             model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]]
         )
@@ -227,7 +233,10 @@ class GNMTTrainer(TextTrainer):
         return model.encode(model.words(source.T), lengths, None)
 
     def begun(self, rows: int) -> list[Array]:
-        """Return zeros for the hidden values of each layer, then for the cells, (N, h) each."""
+        """Return zeros for the hidden values of each layer, then for the cells of each layer.
+
+        Each array has the shape (N, h).
+        """
         return [
             np.zeros((rows, self.layers.hidden), np.float32)
             for _ in range(2 * len(self.layers.decoder))
@@ -252,7 +261,7 @@ class GNMTTrainer(TextTrainer):
                 pre_activations, (hidden[number], cells[number]), weight
             )
             x = x + hidden[number] if layer.residual else hidden[number]
-            if not number:  # a sentence's hypotheses are adjacent rows
+            if not number:  # the hypotheses of a sentence are adjacent rows
                 attended = model.attend(x.reshape(len(memory.values), -1, x.shape[1]), memory)
                 context, attention = (part.reshape(len(x), -1) for part in attended)
         return model.classify(x), attention, [*hidden, *cells]

@@ -1,12 +1,12 @@
 """GNMT in MXNet.
 
-The fused operator runs each LSTM over the whole sequence, and attention is computed for all steps
-at once.
+The fused RNN operator runs each LSTM over the whole sequence, and attention is computed for all
+steps at once.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
-network.py. The fused operator takes the parameters of an LSTM as a single vector, and they are
-stored contiguously for this reason. The operator ignores sequence lengths on a CPU, so only the
-valid part of a sentence is reversed (network.py). This keeps padding out.
+network.py describes the shapes and the names of parameters. A beam search has N = B · K rows. The
+fused operator expects the parameters of an LSTM as a single vector, so they are stored
+contiguously. On a CPU, the operator ignores sequence lengths. Only the valid positions of a
+sentence are reversed (network.py), so that padding does not influence valid positions.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from workloads.gnmt.workload import GNMT
 
 @dataclass
 class Memory:
-    """Encoder results that the decoder's attention reads, for B sentences."""
+    """Encoder outputs of B sentences that the decoder's attention reads."""
 
     values: Tensor
     """Encoder outputs, (B, S, h)."""
     keys: Tensor
     """Projected encoder outputs, (B, S, h)."""
     padding: Tensor
-    """Padding mask, (B, S): it is added to the attention scores."""
+    """Padding mask (B, S), which is added to the attention scores."""
 
 
 class Layers(Model):
@@ -50,7 +50,7 @@ class Layers(Model):
         self.layers, self.shapes = layers, network.shapes(layers)
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """Merge the parameters of each LSTM into a single vector."""
+        """Return the shapes with the parameters of each LSTM merged into a single vector."""
         shape_of: dict[str, tuple[int, ...]] = {}
         lstms = {lstm.name for lstm in self.layers.lstms}
         for name, shape in shapes.items():
@@ -62,14 +62,14 @@ class Layers(Model):
         return shape_of
 
     def words(self, ids: Tensor) -> Tensor:
-        """Embed words."""
+        """Return the embeddings of word ids."""
         sizes = {"input_dim": self.layers.vocabulary, "output_dim": self.layers.hidden}
         return self.F.Embedding(ids, self.arrays["embedding.weight"], **sizes)
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """Run an LSTM over a sequence (L, B, inputs) from a zero state.
+        """Run an LSTM over a sequence (L, B, inputs) and return its outputs (L, B, h).
 
-        Returns its outputs (L, B, h).
+        The initial hidden and cell values are 0.
         """
         F, hidden = self.F, self.layers.hidden
         zeros = F.zeros_like(F.slice(x, begin=(0, None, 0), end=(1, None, hidden)))
@@ -80,7 +80,7 @@ class Layers(Model):
     def encode(self, source: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
         """Return the encoder's outputs (B, S, h) and attention keys (B, S, h).
 
-        The inputs are source (B, S) and its lengths (B,).
+        `source` contains word ids (B, S), and `lengths` contains the sentence lengths (B,).
         """
         F = self.F
         ahead, back, *further = self.layers.encoder
@@ -99,7 +99,7 @@ class Layers(Model):
         ]
 
     def decode(self, target: Tensor, memory: Memory, mask: Tensor) -> Tensor:
-        """Return logits (T, B, V) of target (B, T), for all positions at once."""
+        """Return logits (T, B, V) for target words (B, T), for all positions at once."""
         F = self.F
         first, *further = self.layers.decoder
         x = dropped(F, self.words(F.transpose(target)), mask, first)
@@ -113,7 +113,7 @@ class Layers(Model):
         return self.project(x, "classifier.weight", rows, "classifier.bias")
 
     def attend(self, queries: Tensor, memory: Memory) -> list[Tensor]:
-        """Return contexts (B, T, h) and weights (B, T, S) of queries (B, T, h)."""
+        """Return contexts (B, T, h) and attention weights (B, T, S) for queries (B, T, h)."""
         F = self.F
         asked = self.project(queries, "attention.query.weight", self.layers.hidden)
         sums = all_sums(F, asked, memory.keys)
@@ -127,7 +127,7 @@ class Layers(Model):
         return [F.batch_dot(weights, memory.values), weights]
 
     def project(self, x: Tensor, weight: str, rows: int, bias: str = "") -> Tensor:
-        """Return x (…, inputs) · weightᵀ + bias, (…, rows).
+        """Return x (…, inputs) · weightᵀ + bias, with the shape (…, rows).
 
         `weight` and `bias` are parameter names.
         """
@@ -137,22 +137,22 @@ class Layers(Model):
 def product(
     F: ModuleType, x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None
 ) -> Tensor:
-    """Return x (…, inputs) · weightᵀ + bias, (…, rows)."""
+    """Return x (…, inputs) · weightᵀ + bias, with the shape (…, rows)."""
     arrays = [x, weight] if bias is None else [x, weight, bias]
     return F.FullyConnected(*arrays, num_hidden=rows, no_bias=bias is None, flatten=False)
 
 
 def all_sums(F: ModuleType, queries: Tensor, keys: Tensor) -> Tensor:
-    """Return the sum of each query (B, T, h) with each key (B, S, h), as (B, T, S, h).
+    """Return the sum of each query (B, T, h) and each key (B, S, h), as (B, T, S, h).
 
-    Copies are made as matrix products with arrays of 1, so their gradients are matrix products too.
-    The gradients of `broadcast_add` take ten times as long on a CPU.
+    Copies are computed as matrix products with ones, so that their gradients are matrix products
+    too. The gradients of `broadcast_add` take ten times as long on a CPU.
     """
     ones = F.ones_like(F.slice_axis(queries, axis=2, begin=0, end=1))
-    copies = F.batch_dot(ones, F.reshape(keys, (0, 1, -1)))  # (B, T, S · h)
+    copies = F.batch_dot(ones, F.reshape(keys, (0, 1, -1)))  # shape (B, T, S · h)
     copies = F.reshape_like(copies, keys, lhs_begin=2, lhs_end=3, rhs_begin=1, rhs_end=3)
     ones = F.reshape(F.ones_like(F.slice_axis(copies, axis=3, begin=0, end=1)), (-3, 0, 0))
-    asked = F.batch_dot(ones, F.expand_dims(F.reshape(queries, (-3, 0)), 1))  # (B · T, S, h)
+    asked = F.batch_dot(ones, F.expand_dims(F.reshape(queries, (-3, 0)), 1))  # shape (B · T, S, h)
     return copies + F.reshape_like(asked, copies)
 
 
@@ -164,14 +164,14 @@ def dropped(F: ModuleType, x: Tensor, mask: Tensor | None, lstm: network.Lstm) -
 
 
 class Translator(Layers):
-    """The translation network applied to whole sentences."""
+    """Translation network for whole sentences."""
 
     def __init__(self, layers: network.Network, smoothing: float) -> None:
         super().__init__(layers)
         self.smoothing = smoothing
 
     def constants(self) -> dict[str, Array]:
-        """Return `share` (1, V), the factors of all log p in the smoothed part of the loss.
+        """Return `share` (1, V), the weight of every log p in the smoothed loss.
 
         A product with `share` replaces the operator `mean`, which takes as long as an LSTM.
         """
@@ -181,7 +181,7 @@ class Translator(Layers):
     def __call__(self, batch: Inputs, of_source: Tensor = None, of_target: Tensor = None) -> Tensor:
         """Return log p of every word of the vocabulary, (T, B, V).
 
-        Both sides may have dropout masks.
+        `of_source` and `of_target` are optional dropout masks.
         """
         values, keys = self.encode(batch["source"], batch["source_length"], of_source)
         memory = Memory(values, keys, batch["padding"])
@@ -189,16 +189,16 @@ class Translator(Layers):
 
 
 class Encoder(Layers):
-    """The encoder, which runs once at the start of a beam search."""
+    """Encoder, which runs once at the start of a beam search."""
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return the encoder's outputs (B, S, h) and keys."""
+        """Return the encoder's outputs (B, S, h) and attention keys."""
         values, keys = self.encode(batch["source"], batch["source_length"], None)
         return {"values": values, "keys": keys}
 
 
 class Step(Layers):
-    """A decoder step of a beam search: a word for each row."""
+    """Decoder step of a beam search, which appends a word to each row."""
 
     def __init__(self, layers: network.Network, width: int) -> None:
         super().__init__(layers)
@@ -210,9 +210,10 @@ class Step(Layers):
         )
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return the best words, attention weights, and states.
+        """Return the best next words, attention weights, and decoder states.
 
-        They are log p and ids (N, m), weights (N, S), and states (1, N, h).
+        The best words are log p and ids (N, m). The attention weights are (N, S), and the decoder
+        states are (1, N, h).
         """
         F, memory = self.F, Memory(*(batch[name] for name in ("values", "keys", "padding")))
         count, hidden = len(self.layers.decoder), self.layers.hidden
@@ -248,11 +249,11 @@ class State:
     memory: Inputs
     """The arrays `values`, `keys`, and `padding` of `Memory`."""
     layers: list[mx.nd.NDArray]
-    """States in the order of `Step.states`, (1, N, h) each."""
+    """Decoder states in the order of `Step.states`, (1, N, h) each."""
 
 
 class Decoder:
-    """Implementation of `workloads.common.text.beam.Decoder` on one context."""
+    """Implementation of `workloads.common.text.beam.Decoder` on one MXNet context."""
 
     def __init__(self, trainer: GNMTTrainer, replica: Replica) -> None:
         self.trainer, self.replica = trainer, replica
@@ -294,7 +295,7 @@ def padding(arrays: Arrays) -> Array:
 
 
 class GNMTTrainer(ModelTrainer):
-    """GNMT on every device of this process."""
+    """GNMT trainer for all devices of this process."""
 
     workload: GNMT
 
@@ -309,9 +310,9 @@ class GNMTTrainer(ModelTrainer):
         self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return a batch's arrays, the padding mask, and the dropout masks.
+        """Return the batch arrays, the padding mask, and the dropout masks.
 
-        workloads/common/dropout.py defines the masks.
+        workloads/common/dropout.py defines the dropout masks.
         """
         arrays, layers = batch.arrays, self.workload.network
         host = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
@@ -325,7 +326,7 @@ class GNMTTrainer(ModelTrainer):
         return host
 
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
-        """Return the cross-entropy with smoothed labels, summed over the tokens."""
+        """Return the cross-entropy with smoothed labels, summed over the target tokens."""
         F, smoothing, label = model.F, model.smoothing, model.F.transpose(batch["label"])
         logarithms = model(batch, batch.get("source_mask"), batch.get("target_mask"))
         smooth = F.reshape(model.project(logarithms, "share", 1), (0, -1))
@@ -333,18 +334,18 @@ class GNMTTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(label != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,).
+        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
 
-        It is -log p summed over its tokens, without label smoothing.
+        The loss does not use label smoothing.
         """
         F, label = model.F, model.F.transpose(batch["label"])
         logarithms = F.pick(model(batch), label, axis=2)
         return {"loss": -F.sum(logarithms * F.cast(label != PAD, "float32"), axis=0)}
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `outputs` if the batch has labels, otherwise translations.
+        """Return losses if the batch has labels, otherwise translations.
 
-        Translations are `tokens` (B, T) and `token_count` (B,).
+        Losses are the result of `outputs`. Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)

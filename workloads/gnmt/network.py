@@ -1,19 +1,20 @@
-"""Layers of GNMT: names, sizes, initial weights, and the parts of the dropout masks.
+"""Layers of GNMT: names, sizes, initial weights, and slices of the dropout masks.
 
 This module does not depend on a framework.
 
 The encoder applies a bidirectional LSTM, a second LSTM, and further LSTMs with residual connections
-to the source words. The first LSTM of the decoder reads only the target words. Its output at each
-step is the query of the attention. The resulting context is concatenated to the input of every
-later layer. Encoder and decoder share the embedding. The classifier is not tied to it.
+to the source words. The first LSTM of the decoder reads only the target words. The output of this
+LSTM at each step is the query of the attention. The resulting context is concatenated to the input
+of every later layer. Encoder and decoder share the embedding, but the classifier has separate
+weights.
 
 All trainers use these symbols: B sentences per replica, S source and T target positions including
 padding, h hidden values, V words. Sequences are time-major, (S, B, …), inside the network.
 
-The backward direction of the first layer is a separate LSTM. The valid part of each sentence is
-reversed according to its length, processed forward, and reversed again. Padding is at the end in
-both directions. It therefore never influences a valid position, and no framework needs packed
-sequences.
+The backward direction of the first layer is a separate LSTM. The valid positions of each sentence
+are reversed according to the sentence length, processed forward, and reversed again. In both
+directions, padding is at the end. Padding therefore never influences a valid position, and no
+framework needs packed sequences.
 """
 
 from __future__ import annotations
@@ -29,23 +30,25 @@ from workloads.api import Array, Json
 from workloads.common.networks.initial import draw
 
 GATES = 4
-"""Gates of an LSTM, in the order input, forget, cell, output (PyTorch, cuDNN, oneDNN, MXNet)."""
+"""Number of gates of an LSTM, in the order input, forget, cell, output (PyTorch, cuDNN, oneDNN,
+MXNet).
+"""
 PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 """Parameters of each LSTM, with PyTorch's names.
 
-There are two biases, as in cuDNN. Adam updates both, so an LSTM with a single bias would diverge
-from the reference.
+As in cuDNN, each LSTM has two biases. Adam updates both biases, so an LSTM with a single bias would
+diverge from the reference.
 """
 VOCABULARY_MULTIPLE = 8
-"""In half precision, the vocabulary is padded to a multiple of this.
+"""In half precision, the vocabulary size is padded to a multiple of this number.
 
-It is the same in the reference (utils.py, pad_vocabulary). The log of the reference has 32,320 for
-32,317 words.
+The reference uses the same multiple (utils.py, pad_vocabulary). The log of the reference shows
+32,320 for 32,317 words.
 """
 MASKED_SCORE = -65_504.0
 """Attention score of padding: the lowest fp16 number (reference attention.py).
 
--inf would give NaN for a sentence that consists only of padding.
+A score of -inf would give NaN for a sentence that consists only of padding.
 """
 
 Shapes = dict[str, tuple[int, ...]]
@@ -57,14 +60,14 @@ class Lstm:
 
     name: str
     inputs: int
-    """Number of input values per position, including the context."""
+    """Number of input values per position, including the attention context."""
     mask: slice
-    """Part of the last axis of the encoder's or decoder's dropout mask.
+    """Slice of the last axis of the encoder's or decoder's dropout mask.
 
-    Both directions of the first layer share a part.
+    Both directions of the first layer share a slice.
     """
     residual: bool = False
-    """Whether the output is added to the input (without the context)."""
+    """Whether the input, without the attention context, is added to the output."""
 
 
 @dataclass(frozen=True)
@@ -72,23 +75,26 @@ class Network:
     """Sizes and layers of GNMT."""
 
     vocabulary: int
-    """V"""
+    """Number of words in the vocabulary, V."""
     hidden: int
-    """h"""
+    """Number of hidden values, h."""
     encoder: tuple[Lstm, ...]
-    """LSTMs of the encoder. The second is the backward direction of the first layer."""
+    """LSTMs of the encoder. The second LSTM is the backward direction of the first layer."""
     decoder: tuple[Lstm, ...]
     dropout: float
-    """Fraction of an LSTM's inputs that is dropped in training."""
+    """Fraction of an LSTM's inputs that dropout sets to 0 in training."""
 
     @cached_property
     def lstms(self) -> tuple[Lstm, ...]:
-        """Return all LSTMs, the encoder's first."""
+        """Return all LSTMs, first the LSTMs of the encoder."""
         return (*self.encoder, *self.decoder)
 
     @property
     def mask_widths(self) -> tuple[int, int]:
-        """Return the number of values per position in the dropout masks of source and target."""
+        """Return the widths of the dropout masks of source and target.
+
+        The width is the number of mask values per position.
+        """
         return self.encoder[-1].mask.stop, self.decoder[-1].mask.stop
 
 
@@ -120,7 +126,7 @@ def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network
 
 
 def shapes(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every parameter, in order."""
+    """Return the shape of every parameter by name, in parameter order."""
     hidden = network.hidden
     shape_of: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
     for lstm in network.lstms:
@@ -140,10 +146,10 @@ def shapes(network: Network) -> Shapes:
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Return the number of values in each part of the network.
+    """Return the number of parameters in each component of the network.
 
-    The parts are `embedding`, `encoder`, `decoder`, `attention`, and `classifier`. The reference
-    has 160,671,297 values in total.
+    The components are `embedding`, `encoder`, `decoder`, `attention`, and `classifier`. The
+    reference has 160,671,297 parameters in total.
     """
     counts = dict.fromkeys(("embedding", "encoder", "decoder", "attention", "classifier"), 0)
     for name, shape in shapes(network).items():
@@ -156,7 +162,7 @@ def initial_weights(
 ) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter, identical in every framework.
 
-    Values are uniform in ±`weight`, and in ±`embedding` for the embedding (reference: 0.1 for
+    Values are uniform in ±`weight`, and embeddings are uniform in ±`embedding` (reference: 0.1 for
     both). Recurrent biases, the bias of the attention, and the embedding of `padding` are 0. The
     scale of the attention is 1 / √h (reference gnmt.py, attention.py).
     """

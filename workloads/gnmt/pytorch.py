@@ -1,10 +1,9 @@
 """GNMT in PyTorch.
 
-Each LSTM runs over the whole sequence in a single call (cuDNN, oneDNN), and attention is computed
-for all steps at once.
+A single call runs each LSTM over the whole sequence (cuDNN, oneDNN), and attention is computed for
+all steps at once.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
-network.py.
+network.py describes the shapes and the names of parameters. A beam search has N = B · K rows.
 """
 
 from __future__ import annotations
@@ -34,17 +33,18 @@ from workloads.gnmt.workload import GNMT
 Mask = Callable[[Tensor, slice], Tensor]
 """Function that applies dropout to an LSTM's input (L, B, w).
 
-The slice selects the LSTM's part of the mask of its side.
+The second argument selects the LSTM's slice of the source or target mask.
 """
 PAIR = ("source", "source_length", "target", "label")
 CUDNN_LSTM = 2
-"""Number of the LSTM among cuDNN's RNN modes."""
+"""Code of the LSTM among cuDNN's RNN modes."""
 
 
 class _Reordered(torch.autograd.Function):
-    """Permutation of the rows of x (R, h) in the order `places` (R,).
+    """Autograd function that permutes the rows of x (R, h) in the order `places` (R,).
 
-    The permutation is its own inverse, so the gradient's rows are permuted in the same way.
+    The permutation is its own inverse, so the backward pass applies the same permutation to the
+    gradient.
     """
 
     @staticmethod
@@ -59,10 +59,10 @@ class _Reordered(torch.autograd.Function):
 
 
 class _Narrowed(torch.autograd.Function):
-    """Copy of an LSTM's weights in the type of `buffers`.
+    """Autograd function that copies an LSTM's weights to `buffers` in a narrower type.
 
-    The buffers are contiguous, as cuDNN requires: otherwise cuDNN would copy the weights in each
-    step. The gradients have the type of the original weights.
+    The buffers are contiguous, as cuDNN requires. With separate buffers, cuDNN would copy the
+    weights in each step. The gradients have the data type of the original weights.
     """
 
     @staticmethod
@@ -78,7 +78,7 @@ class _Narrowed(torch.autograd.Function):
 
 @dataclass
 class Memory:
-    """Encoder results that the decoder's attention reads, for B sentences."""
+    """Encoder outputs of B sentences that the decoder's attention reads."""
 
     values: Tensor
     """Encoder outputs, (B, S, h)."""
@@ -101,9 +101,10 @@ class Attention(nn.Module):
         self.scale = nn.Parameter(torch.zeros(1))
 
     def memory(self, values: Tensor, lengths: Tensor) -> Memory:
-        """Return the memory of encoder outputs (S, B, h) with lengths (B,).
+        """Return the memory for encoder outputs (S, B, h) with sentence lengths (B,).
 
-        The bias is added to the keys, because there are fewer keys than sums of a query and a key.
+        The bias of the attention is added to the keys, because there are fewer keys than sums of a
+        query and a key.
         """
         values = values.transpose(0, 1).contiguous()
         places = torch.arange(values.shape[1], device=values.device)
@@ -111,7 +112,7 @@ class Attention(nn.Module):
         return Memory(values, keys, (places >= lengths[:, None])[:, None])
 
     def forward(self, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return contexts (B, T, h) and attention weights (B, T, S) of queries (B, T, h)."""
+        """Return contexts (B, T, h) and attention weights (B, T, S) for queries (B, T, h)."""
         asked = linear(queries, self.query.weight, None)
         sums = asked[:, :, None] + memory.keys[:, None]
         vector = self.scale * self.vector / self.vector.norm()
@@ -122,16 +123,16 @@ class Attention(nn.Module):
 
 
 class Translator(nn.Module):
-    """The translation network.
+    """Translation network.
 
-    Its LSTMs are modules, so that their weights are contiguous, as cuDNN requires.
+    The LSTMs are PyTorch modules, so that their weights are contiguous, as cuDNN requires.
     """
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__()
         self.layers = layers
         self.narrow: dict[str, list[Tensor]] = {}
-        """bf16 buffers of the weights on a GPU, by the LSTM's name."""
+        """On a GPU, bf16 buffers of the weights by LSTM name."""
         self.embedding = nn.Embedding(layers.vocabulary, layers.hidden)
         for lstm in layers.lstms:
             self.add_module(lstm.name, nn.LSTM(lstm.inputs, layers.hidden))
@@ -141,16 +142,17 @@ class Translator(nn.Module):
     def forward(
         self, source: Tensor, lengths: Tensor, target: Tensor, masks: tuple[Mask, Mask] | None
     ) -> Tensor:
-        """Return logits (T · B, V).
+        """Return the logits (T · B, V).
 
-        The inputs are source (B, S), its lengths (B,), and target (B, T), all int64.
+        `source` (B, S) and `target` (B, T) contain word ids, and `lengths` (B,) contains the source
+        lengths. All three are int64.
 
-        `masks` holds the dropout masks of both sides, (S, B, …) and (T, B, …).
+        `masks` contains the dropout masks of source and target, (S, B, …) and (T, B, …).
         """
         of_source, of_target = masks or (None, None)
         words = torch.cat([source.t().reshape(-1), target.t().reshape(-1)])
-        # A single look-up serves both sides, because each look-up's gradient is an array as large
-        # as the table.
+        # Source and target words share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the table.
         embedded = self.embedding(words).split([source.numel(), target.numel()])
         values = self.encode(embedded[0].view(*source.t().shape, -1), lengths, of_source)
         outputs = self.decode(
@@ -161,7 +163,7 @@ class Translator(nn.Module):
         return linear(outputs.flatten(0, 1), self.classifier.weight, self.classifier.bias)
 
     def encode(self, x: Tensor, lengths: Tensor, mask: Mask | None) -> Tensor:
-        """Return the encoder's outputs (S, B, h) from embedded words (S, B, h)."""
+        """Return the encoder's outputs (S, B, h) for embedded words (S, B, h)."""
         ahead, back, *further = self.layers.encoder
         x = dropped(x, mask, ahead)
         places = reversing(lengths, *x.shape[:2])
@@ -174,7 +176,7 @@ class Translator(nn.Module):
         return x
 
     def decode(self, x: Tensor, memory: Memory, mask: Mask | None) -> Tensor:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h).
+        """Return the classifier's inputs (T, B, h) for embedded words (T, B, h).
 
         All positions are computed at once.
         """
@@ -187,9 +189,9 @@ class Translator(nn.Module):
         return x
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """Run an LSTM over a sequence (L, B, inputs) from a zero state.
+        """Run an LSTM over a sequence (L, B, inputs) and return its outputs (L, B, h).
 
-        Returns its outputs (L, B, h).
+        The initial hidden and cell values are 0.
         """
         module: nn.LSTM = getattr(self, lstm.name)
         narrow = (
@@ -201,7 +203,7 @@ class Translator(nn.Module):
             return module(x)[0]
         with torch.autocast(
             "cuda", enabled=False
-        ):  # autocast would convert an LSTM's input to fp16
+        ):  # with autocast, the input of an LSTM would become fp16
             weights = _Narrowed.apply(
                 self.narrowed(lstm.name, module, narrow), *module._flat_weights
             )
@@ -211,9 +213,9 @@ class Translator(nn.Module):
             )[0]
 
     def narrowed(self, name: str, module: nn.LSTM, narrow: torch.dtype) -> list[Tensor]:
-        """Return the buffers of an LSTM's weights in a narrow type.
+        """Return the buffers of an LSTM's weights in the data type `narrow`.
 
-        They are views of a single array, as cuDNN requires.
+        The buffers are views of a single array, as cuDNN requires.
         """
         if name not in self.narrow:
             sizes = module.input_size, CUDNN_LSTM, module.hidden_size, 0, module.num_layers
@@ -231,20 +233,20 @@ def dropped(x: Tensor, mask: Mask | None, lstm: network.Lstm) -> Tensor:
 
 
 def in_memory(mask: Tensor, x: Tensor, part: slice) -> Tensor:
-    """Apply a precomputed mask (L, B, …) as a `Mask`."""
+    """Apply a slice of a precomputed mask (L, B, …) to x. The function is a `Mask`."""
     return x * mask[..., part].to(x.dtype)
 
 
 def drawn(places: Places, side: str, x: Tensor, part: slice) -> Tensor:
-    """Apply a `Mask` whose values the kernel draws when they are used."""
+    """Apply dropout to x with a kernel that computes the mask. The function is a `Mask`."""
     return places.by_kernel(x.flatten(0, 1), side, first=part.start).view(x.shape)
 
 
 def reversing(lengths: Tensor, positions: int, sentences: int) -> Tensor:
     """Return the row order (positions · B,) that reverses each sentence.
 
-    The order applies to a flattened (positions, B, …). Only the valid part of a sentence is
-    reversed.
+    The order applies to flattened sequences (positions · B, …). Only the valid positions of a
+    sentence are reversed.
     """
     place = torch.arange(positions, device=lengths.device)[:, None]
     mirrored = torch.where(place < lengths, lengths - 1 - place, place)
@@ -304,25 +306,25 @@ class Decoder:
 
 
 class GNMTTrainer(ModelTrainer):
-    """GNMT on one device."""
+    """GNMT trainer for one device."""
 
     workload: GNMT
     evaluation_inputs = PAIR
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the arrays that `loss` takes."""
+        """Return the names of the arrays that `loss` reads."""
         return (*PAIR, "dropout_key") if self.workload.network.dropout else PAIR
 
     def build(self) -> nn.Module:
         return Translator(self.workload.network)
 
     def ids(self, batch: Batch, name: str) -> Tensor:
-        """Return an integer array of the batch on the device, as int64."""
+        """Return an integer array of the batch as an int64 tensor on the device."""
         return self.to_device(batch.arrays[name]).long()
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the cross-entropy with smoothed labels, summed over the tokens."""
+        """Return the cross-entropy with smoothed labels, summed over the target tokens."""
         source, lengths, target, label = (batch[name].long() for name in PAIR)
         with self.autocast():
             logits = model(source, lengths, target, self._masks(batch))
@@ -330,9 +332,9 @@ class GNMTTrainer(ModelTrainer):
         return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
 
     def _masks(self, batch: Mapping[str, Tensor]) -> tuple[Mask, Mask] | None:
-        """Return dropout masks.
+        """Return the dropout masks of a batch.
 
-        They are identical in all frameworks (workloads/common/dropout.py).
+        The masks are identical in all frameworks (workloads/common/dropout.py).
         """
         layers = self.workload.network
         if not layers.dropout:
@@ -350,9 +352,9 @@ class GNMTTrainer(ModelTrainer):
         return of("source", of_source), of("target", of_target)
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,).
+        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
 
-        It is -log p summed over its tokens, without label smoothing.
+        The loss does not use label smoothing.
         """
         source, lengths, target, label = (batch[name].long() for name in PAIR)
         logits = model(source, lengths, target, None)
@@ -362,9 +364,9 @@ class GNMTTrainer(ModelTrainer):
         return {"loss": entropy.view(label.t().shape).sum(0)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return `outputs` if the batch has labels, otherwise translations.
+        """Return losses if the batch has labels, otherwise translations.
 
-        Translations are `tokens` (B, T) and `token_count` (B,).
+        Losses are the result of `outputs`. Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)

@@ -1,4 +1,4 @@
-"""Settings of GNMT: model sizes, targets and options."""
+"""Settings of GNMT: model sizes, targets, and options."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "layers": 4, "initial": 0.1, "initial_embedding": 0.1,
     "longest_translation": 149,
 }  # fmt: skip
-"""Reference gnmt.py, encoder.py, decoder.py, train.py.
+"""Model settings of the reference (gnmt.py, encoder.py, decoder.py, train.py).
 
-`initial`: bound of the uniform distribution of weights. The reference allows 150 tokens including
-BOS (train.py, beam_search.py), so `longest_translation` is 149 with EOS.
+`initial` is the bound of the uniform distribution of initial weights. The reference allows 150
+tokens including BOS (train.py, beam_search.py), so `longest_translation` is 149 with EOS.
 """
 DEMO_MODEL: Mapping[str, Json] = {
     "hidden": 128, "layers": 3, "initial": 0.28, "initial_embedding": 0.1,
@@ -25,8 +25,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 }  # fmt: skip
 """Smaller model for demos (docs/reference/workloads/gnmt.md).
 
-0.28 = 0.1 · √(1,024 / 128) keeps the variance of sums
-as in the reference.
+`initial` is 0.1 · √(1,024 / 128) = 0.28, which gives sums the same variance as in the reference.
 """
 
 
@@ -75,7 +74,7 @@ def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json])
     """Return the defaults of a profile in a round, with the model sizes in `options`.
 
     Raises:
-        ValueError: The profile or a size is invalid.
+        ValueError: The profile or a model size is invalid.
     """
     sizes = {name: options[name] for name in ("hidden", "layers") if options.get(name) is not None}
     if sizes.get("hidden", 8) % 8:

@@ -1,10 +1,9 @@
 """GNMT in TensorFlow.
 
-Each LSTM runs over the whole sequence in a single loop of the graph, and attention is computed for
+Each LSTM processes the whole sequence in a single loop of the graph, and attention is computed for
 all steps at once.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
-network.py.
+network.py describes the shapes and the names of parameters. A beam search has N = B · K rows.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ States = list[tf.Tensor]
 
 @dataclass
 class Memory:
-    """Encoder results that the decoder's attention reads, for B sentences."""
+    """Encoder outputs of B sentences that the decoder's attention reads."""
 
     values: tf.Tensor
     """Encoder outputs, (B, S, h)."""
@@ -42,14 +41,14 @@ class Memory:
 
 
 class Translator(Model):
-    """The translation network."""
+    """Translation network."""
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(network.shapes(layers))
         self.layers = layers
 
     def weights(self, layer: network.Lstm) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return an LSTM's weights: for the input, for the state, and both biases."""
+        """Return an LSTM's input weight, recurrent weight, and two biases."""
         of_input, of_state, *biases = (
             self.parameters[f"{layer.name}.{part}"] for part in network.PARTS
         )
@@ -62,13 +61,14 @@ class Translator(Model):
         target: tf.Tensor,
         masks: tuple[tf.Tensor, tf.Tensor] | None,
     ) -> tf.Tensor:
-        """Return logits (T, B, V) from source (B, S), its lengths (B,), and target (B, T).
+        """Return logits (T, B, V).
 
-        `masks` holds the dropout masks of both sides, (S, B, …) and (T, B, …).
+        `source` (B, S) and `target` (B, T) contain word ids, and `lengths` (B,) contains the source
+        lengths. `masks` contains the dropout masks of source and target, (S, B, …) and (T, B, …).
         """
         of_source, of_target = masks or (None, None)
-        # A single look-up serves both sides, because each look-up's gradient is an array as large
-        # as the table.
+        # Source and target words share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the table.
         words = self.words(tf.concat([tf.transpose(source), tf.transpose(target)], 0))
         memory = self.encode(words[: source.shape[1]], lengths, of_source)
         x = self.decode(words[source.shape[1] :], memory, of_target)
@@ -78,7 +78,7 @@ class Translator(Model):
         return tf.gather(self.parameters["embedding.weight"], ids)
 
     def encode(self, x: tf.Tensor, lengths: tf.Tensor, mask: tf.Tensor | None) -> Memory:
-        """Return the memory of embedded words (S, B, h) with sentence lengths (B,)."""
+        """Encode embedded words (S, B, h) with sentence lengths (B,), and return the memory."""
         ahead, back, *further = self.layers.encoder
         x = dropped(x, mask, ahead)
         backward = lstm(tf.reverse_sequence(x, lengths, 0, 1), self.weights(back))
@@ -93,7 +93,7 @@ class Translator(Model):
         return Memory(values, keys, tf.range(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: tf.Tensor, memory: Memory, mask: tf.Tensor | None) -> tf.Tensor:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h).
+        """Return the classifier's inputs (T, B, h) for embedded words (T, B, h).
 
         All positions are computed at once.
         """
@@ -107,7 +107,7 @@ class Translator(Model):
         return x
 
     def attend(self, queries: tf.Tensor, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return contexts (B, T, h) and attention weights (B, T, S) of queries (B, T, h)."""
+        """Return contexts (B, T, h) and attention weights (B, T, S) for queries (B, T, h)."""
         asked = self.project(queries, "attention.query.weight")
         sums = tf.tanh(asked[:, :, None] + memory.keys[:, None])
         vector = self.parameters["attention.vector"]
@@ -119,7 +119,10 @@ class Translator(Model):
         return tf.matmul(weights, memory.values), weights
 
     def project(self, x: tf.Tensor, weight: str, bias: str = "") -> tf.Tensor:
-        """Return x (…, inputs) · weightᵀ + bias. `weight` and `bias` are parameter names."""
+        """Return x (…, inputs) · weightᵀ + bias.
+
+        `weight` and `bias` are parameter names.
+        """
         matrix = self.parameters[weight]
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), matrix, transpose_b=True)
         if bias:
@@ -129,10 +132,10 @@ class Translator(Model):
     def step(
         self, memory: Memory, tokens: tf.Tensor, hidden: States, cells: States, width: int
     ) -> list[tf.Tensor]:
-        """Return the results of a decoder step for the words (N,).
+        """Run a decoder step for the words (N,) and return the results.
 
-        The list holds log p and ids of the best next words (N, m), attention weights (N, S), hidden
-        values, and cells.
+        The result is a list of log p and ids of the best next words (N, m), attention weights (N,
+        S), hidden values, and cells.
         """
         hidden, cells = list(hidden), list(cells)
         x = context = weights = self.words(tokens)
@@ -164,11 +167,11 @@ class State:
     memory: list[tf.Tensor]
     """The tensors `values`, `keys`, and `padding` of `Memory`."""
     layers: list[tf.Tensor]
-    """Hidden values of each layer, then the cells, (N, h) each."""
+    """Hidden values of each layer, then cells of each layer, (N, h) each."""
 
 
 class Decoder:
-    """Decoder (`workloads.common.text.beam`) with a trainer's compiled functions."""
+    """A `workloads.common.text.beam.Decoder` that calls compiled functions of a trainer."""
 
     def __init__(self, trainer: GNMTTrainer) -> None:
         self.trainer, self.width = trainer, trainer.workload.beam.width
@@ -191,16 +194,16 @@ class Decoder:
 
 
 class GNMTTrainer(ModelTrainer):
-    """GNMT on one device. Several processes sum their gradients."""
+    """GNMT trainer for one device. Several processes sum their gradients."""
 
     workload: GNMT
     evaluation_inputs = ("source", "source_length", "target", "label")
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the arrays that `loss` takes.
+        """Return the names of the arrays that `loss` reads.
 
-        They include dropout masks if the network has dropout.
+        If the network has dropout, dropout masks are included.
         """
         masks = ("source_mask", "target_mask") if self.workload.network.dropout else ()
         return (*self.evaluation_inputs, *masks)
@@ -226,7 +229,7 @@ class GNMTTrainer(ModelTrainer):
         return super().host_arrays(replace(batch, arrays=arrays), training)
 
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the cross-entropy with smoothed labels, summed over the tokens."""
+        """Return the cross-entropy with smoothed labels, summed over the target tokens."""
         masks = (
             (batch["source_mask"], batch["target_mask"]) if self.workload.network.dropout else None
         )
@@ -241,9 +244,9 @@ class GNMTTrainer(ModelTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
-        """Return `outputs` if the batch has labels, otherwise translations.
+        """Return losses if the batch has labels, otherwise translations.
 
-        Translations are `tokens` (B, T) and `token_count` (B,).
+        Losses are the result of `outputs`. Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
@@ -253,9 +256,9 @@ class GNMTTrainer(ModelTrainer):
         }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the `loss` of each sentence (B,).
+        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
 
-        It is -log p summed over its tokens, without label smoothing.
+        The loss does not use label smoothing.
         """
         labels = tf.transpose(batch["label"])
         logits = model(batch["source"], batch["source_length"], batch["target"], None)
@@ -269,7 +272,7 @@ class GNMTTrainer(ModelTrainer):
     def _advance(
         self, memory: States, tokens: tf.Tensor, parents: tf.Tensor, layers: States
     ) -> list[tf.Tensor]:
-        """Run a step of a beam search, in which row n continues row `parents[n]` (N,)."""
+        """Run a beam search step in which row n continues row `parents[n]`."""
         before = [tf.gather(values, parents) for values in layers]
         count = len(before) // 2
         return self.model.step(

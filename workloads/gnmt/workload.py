@@ -1,6 +1,6 @@
 """Recurrent translation: GNMT on WMT16 English-German, MLPerf Training v0.5 to v0.7.
 
-This module uses no framework.
+This module does not import a framework.
 """
 
 from __future__ import annotations
@@ -29,21 +29,23 @@ from workloads.gnmt import network
 from workloads.gnmt.settings import REFERENCE_MODEL, GNMTOptions, profile_defaults
 
 REFERENCE_PARAMETERS = {32_320: 160_671_297, 32_317: 160_665_150}
-"""Maps the size of the vocabulary to the number of parameters.
+"""Number of parameters for each vocabulary size.
 
-Half precision pads the vocabulary, as in published logs. fp32 has three words fewer, with 2 · 1,024
-+ 1 parameters each.
+In half precision, the vocabulary is padded, as in published logs. In fp32, the vocabulary has three
+words fewer, with 2 · 1,024 + 1 parameters per word.
 """
 REFERENCE_VOCABULARY = 32_320
 HALF = ("bf16", "fp16")
 WARMUP_START = 0.01
-"""First rate of the warm-up as a share of the peak rate (reference lr_scheduler.py)."""
+"""Ratio of the first warm-up learning rate to the peak learning rate (reference
+lr_scheduler.py).
+"""
 LENGTH_PENALTY, COVERAGE_PENALTY = 0.6, 0.1
-"""Penalties of the beam search (reference train.py, beam_search.py)."""
+"""Length and coverage penalties of the beam search (reference train.py, beam_search.py)."""
 
 
 class GNMT(TranslationWorkload):
-    """Recurrent translation."""
+    """Recurrent translation with GNMT."""
 
     name = "gnmt"
     mlperf_name = "gnmt"
@@ -75,17 +77,18 @@ class GNMT(TranslationWorkload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile.
 
-        The target is 21.8 BLEU under v0.5, and 0.24 under v0.7, which uses fractions.
+        The target is 21.8 BLEU points in v0.5, and 0.24 in v0.7, which uses fractions.
         """
         return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of the longest pair.
+        """Return the number of bytes for the activations of the longest pair.
 
-        They are logits, gates, cells and outputs of each LSTM, and sums of the attention.
+        The activations are the logits, the gates, cells, and outputs of each LSTM, and the
+        attention sums.
 
-        Values have 4 bytes, or 2 bytes in half precision.
+        Each value has 4 bytes, or 2 bytes in half precision.
         """
         model, longest = settings.model, build_options(cls.Options, settings).max_sequence_length
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
@@ -101,11 +104,11 @@ class GNMT(TranslationWorkload):
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step.
 
-        It has an exponential warm-up from 1 % of the peak, then steps of decay (reference
-        lr_scheduler.py).
+        The learning rate increases exponentially from 1 % of the peak during the warm-up, and then
+        decays in steps (reference lr_scheduler.py).
 
-        The scheduler steps before the optimizer (fp_optimizers.py), so the first update has the
-        rate of position 1.
+        In the reference, the scheduler advances before the optimizer step (fp_optimizers.py), so
+        the first update uses the rate of scheduler position 1.
         """
         position, base = step + 1, self.options.learning_rate
         warming = schedules.exponential_warm_up(
@@ -119,25 +122,28 @@ class GNMT(TranslationWorkload):
 
     @property
     def scheduled_warm_up(self) -> int:
-        """Position of the peak rate.
+        """Return the scheduler position at which the learning rate is highest.
 
-        It is the end of the warm-up, or the start of the decay if that is earlier.
+        The position is the end of the warm-up, or the start of the decay if the decay starts
+        earlier.
         """
         return min(self.options.warmup_steps, self.remain_steps or self.options.warmup_steps)
 
     @property
     def warmup_steps(self) -> int:
-        """Steps of the warm-up.
+        """Return the number of warm-up steps.
 
-        The number is 1 less than in the set, since the first update has position 1.
+        The number is 1 less than in the hyperparameter set, because the first update uses scheduler
+        position 1.
         """
         return max(self.options.warmup_steps - 1, 0)
 
     @property
     def remain_steps(self) -> int:
-        """First position with a lower rate. 0: the rate never decays.
+        """Return the first scheduler position with a decayed learning rate.
 
-        Set values up to 1.0 are shares of all steps, as in the reference.
+        The result is 0 if the rate never decays. Values up to 1.0 in the hyperparameter set are
+        fractions of all steps, as in the reference.
         """
         values = self.options
         is_share = 0 < values.remain_steps <= 1
@@ -147,14 +153,17 @@ class GNMT(TranslationWorkload):
 
     @property
     def decay_interval(self) -> int:
-        """Number of steps between two decays."""
+        """Return the number of steps between two decays."""
         values = self.options
         rest = values.max_epochs * self.steps_per_epoch - self.remain_steps
         return values.decay_interval or max(rest // values.decay_steps, 1)
 
     @property
     def decay_boundaries(self) -> list[int]:
-        """Steps at which the rate decays. Empty if it is constant."""
+        """Return the steps at which the learning rate decays.
+
+        The list is empty if the learning rate does not decay.
+        """
         first, interval = self.remain_steps, self.decay_interval
         return (
             [first + number * interval for number in range(self.options.decay_steps)]
@@ -177,7 +186,7 @@ class GNMT(TranslationWorkload):
 
     @property
     def beam(self) -> Beam:
-        """Beam search of the reference.
+        """Return the beam search parameters of the reference.
 
         Lengths include BOS, and finished translations remain in the beam.
         """
@@ -191,7 +200,7 @@ class GNMT(TranslationWorkload):
         )
 
     def longest_translation(self, batch: Batch) -> Array:
-        """Return the maximum number of tokens, which is equal for all sentences."""
+        """Return the maximum number of tokens, which is the same for all sentences."""
         return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
 
     def log_keys(self) -> Mapping[str, Json]:

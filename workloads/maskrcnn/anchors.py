@@ -1,7 +1,7 @@
-"""Anchors of a padded image shape, with the reference's legacy rounding.
+"""Anchors of a padded image shape, with the legacy rounding of the reference.
 
-The right and bottom pixels belong to an anchor. The order of the anchors is always the same: levels
-from fine to coarse, then cells row by row, then the ratios of a cell.
+The right and bottom edge pixels belong to an anchor. The order of the anchors is always the same:
+levels from fine to coarse, then cells row by row, then the aspect ratios of a cell.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workloads.api import Json
 from workloads.common.arrays import Float32s
 
 RATIOS = (0.5, 1.0, 2.0)
-"""Height over width (reference defaults.py)."""
+"""Aspect ratios, height divided by width (reference defaults.py)."""
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,21 @@ class Level:
     width: int
     """Number of columns of cells."""
     base: Float32s
-    """(R, 4) anchors of the cell at 0, 0.
+    """(R, 4) anchors of the cell at position 0, 0.
 
-    The anchors of other cells are shifted by multiples of the stride.
+    The anchors of all other cells are shifted by multiples of the stride.
     """
     first: int
     """Index of the level's first anchor among all anchors."""
 
     @property
     def stop(self) -> int:
-        """Return the index after the level's last anchor."""
+        """Return the index after the last anchor of the level."""
         return self.first + self.height * self.width * len(self.base)
 
     @cached_property
     def anchors(self) -> Float32s:
-        """Return all anchors (cells · R, 4) of the level, read-only."""
+        """Return all anchors (cells · R, 4) of the level as a read-only array."""
         y, x = np.meshgrid(
             np.arange(self.height) * self.stride, np.arange(self.width) * self.stride, indexing="ij"
         )
@@ -54,11 +54,11 @@ class Level:
 
 
 def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -> Float32s:
-    """Return the anchors (R, 4) of the cell at 0, 0.
+    """Return the anchors (R, 4) of the cell at position 0, 0.
 
-    As in the reference (rpn/anchor_generator.py), width and height for each ratio are rounded for
-    an anchor of the size of the stride, then multiplied by size / stride. For example, size 32 with
-    stride 4 gives 48 x 24, 32 x 32, and 24 x 48.
+    As in the reference (rpn/anchor_generator.py), width and height are first computed and rounded
+    for an anchor of size `stride`. The rounded width and height are then multiplied by size /
+    stride. For example, size 32 with stride 4 gives 48 x 24, 32 x 32, and 24 x 48.
     """
     ratio = np.array(ratios, np.float64)
     width = np.round(np.sqrt(stride * stride / ratio))
@@ -69,7 +69,10 @@ def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -
 
 
 def levels(model: Mapping[str, Json], height: int, width: int) -> tuple[Level, ...]:
-    """Return the levels for images padded to `height` x `width` pixels, cached by shape."""
+    """Return the anchor levels for images padded to `height` x `width` pixels.
+
+    The levels are cached by shape.
+    """
     sizes = tuple(float(size) for size in model["anchor_sizes"])
     strides = tuple(int(stride) for stride in model["strides"])
     return _levels(
@@ -82,7 +85,7 @@ def levels(model: Mapping[str, Json], height: int, width: int) -> tuple[Level, .
 
 
 def level_anchors(model: Mapping[str, Json], height: int, width: int) -> list[Float32s]:
-    """Return the anchors (cells · R, 4) of every level for images padded to `height` x `width`.
+    """Return the anchors (cells · R, 4) of every level for images of a padded size.
 
     The arrays are read-only and cached by shape.
     """
@@ -90,7 +93,7 @@ def level_anchors(model: Mapping[str, Json], height: int, width: int) -> list[Fl
 
 
 def count(model: Mapping[str, Json], height: int, width: int) -> int:
-    """Return the number of anchors of all levels."""
+    """Return the number of anchors in all levels."""
     return levels(model, height, width)[-1].stop
 
 

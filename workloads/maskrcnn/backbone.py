@@ -1,10 +1,11 @@
-"""Pretrained backbone of Mask R-CNN: Detectron's MSRA ResNet-50, `R-50.pkl`, with Caffe2's names.
+"""Pretrained backbone of Mask R-CNN: Detectron's MSRA ResNet-50, `R-50.pkl`.
 
-The norms of this file are already scales and shifts. torchvision's `resnet50` is also accepted, but
-then the run belongs to the open division. Its running statistics and ε are folded into scales and
-shifts. Its stem, which expects RGB divided by the standard deviation, is converted to BGR without
-the division. Two differences remain: torchvision trained it with strides on the 3×3 convolutions,
-and with means that differ from ours by up to 0.016 standard deviations.
+The file has Caffe2's names, and its norms are already scales and shifts. torchvision's `resnet50`
+is also accepted, but a run with it is in the open division. The running statistics and ε of
+torchvision's batch norms are folded into scales and shifts. torchvision's stem expects RGB divided
+by the standard deviation, so it is converted to BGR without the division. Two differences remain.
+torchvision trained the network with strides on the 3×3 convolutions. The means of torchvision
+differ from the means of this workload by up to 0.016 standard deviations.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ PUBLISHED = Published(
 )
 """The only backbone that the rules allow.
 
-The digest is from the reference's download_dataset.sh. No other digest is published.
+The digest is from the reference's download_dataset.sh. There is no other published digest.
 """
 TORCHVISION_EPSILON = 1e-5
 TORCHVISION_DEVIATIONS = (0.225, 0.224, 0.229)
-"""Standard deviations of blue, green, and red, for pixel values of 0 … 1."""
+"""torchvision's standard deviations of blue, green, and red, for pixel values of 0 … 1."""
 _BRANCHES = {
     "conv1": "branch2a",
     "conv2": "branch2b",
@@ -40,7 +41,7 @@ _BRANCHES = {
 
 
 def shapes(layers: network.Network) -> Shapes:
-    """Return a map from name to shape of every weight, scale, and shift of the trunk."""
+    """Return the shape of every weight, scale, and shift of the trunk by name."""
     return {
         **residual.parameter_shapes(layers.trunk_convolutions, frozen_norm=True),
         **residual.affine_shapes(layers.trunk_convolutions),
@@ -48,10 +49,10 @@ def shapes(layers: network.Network) -> Shapes:
 
 
 def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
-    """Return the arrays of `shapes`, decoded from the content of a Detectron or torchvision file.
+    """Return the arrays of `shapes` from the content of a Detectron or torchvision file.
 
     Raises:
-        ValueError: `data` is neither. The message has one line and no file name.
+        ValueError: `data` has neither format. The error message is one line without the file name.
     """
     if caffe2_files.is_dictionary(data):
         return from_caffe2(caffe2_files.decode(data), layers)
@@ -59,10 +60,10 @@ def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
 
 
 def from_caffe2(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
-    """Return the arrays with Detectron's names converted to ours.
+    """Return the arrays with Detectron's names converted to the names of the suite.
 
-    Detectron's names are `res2_0_branch2a_w`, `…_bn_s`, `…_bn_b`. Arrays without an equivalent
-    (`fc1000_w`) are dropped.
+    Detectron's names are `res2_0_branch2a_w`, `…_bn_s`, `…_bn_b`. Arrays without an equivalent in
+    the suite (`fc1000_w`) are dropped.
     """
     renamed: dict[str, Array] = {}
     for layer in layers.trunk_convolutions:
@@ -86,7 +87,7 @@ def _caffe2_name(name: str) -> str:
 
 
 def from_torchvision(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
-    """Return torchvision's parameters, with the running statistics folded into scales and shifts.
+    """Return torchvision's parameters with running statistics folded into scale and shift.
 
     Raises:
         ValueError: An array is missing or damaged.

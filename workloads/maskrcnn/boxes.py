@@ -1,10 +1,11 @@
-"""Boxes in the reference's legacy convention: area, overlap, encoding of deltas, and clipping.
+"""Boxes in the reference's legacy convention: area, overlap, deltas, and clipping.
 
-A box is (left, top, right, bottom) in pixels of the resized image. The right and bottom pixels
+A box is (left, top, right, bottom) in pixels of the resized image. The right and bottom edge pixels
 belong to the box, so its width is right - left + 1 (reference structures/bounding_box.py,
-boxlist_ops.py, modeling/box_coder.py). The functions keep the type of their arrays: float32 in the
-benchmark, float64 in tests. They accept any array type that provides NumPy's functions (for example
-JAX arrays inside a compiled function), and arrays with additional leading axes.
+boxlist_ops.py, modeling/box_coder.py). The functions keep the data type of their arrays: float32 in
+the benchmark, float64 in tests. The functions accept arrays with additional leading axes. The
+functions also accept any array type with NumPy's functions, for example JAX arrays inside a
+compiled function.
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ Floating = TypeVar("Floating", bound=np.floating)
 Boxes = npt.NDArray[Floating]
 
 RPN_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
-"""Factors of the deltas of x, y, width, and height for anchors (reference rpn.py)."""
+"""Factors of the x, y, width, and height deltas for anchors (reference rpn.py)."""
 ROI_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
-"""Factors of the deltas for regions (reference defaults.py, BBOX_REG_WEIGHTS)."""
+"""Factors of the x, y, width, and height deltas for regions (reference defaults.py,
+BBOX_REG_WEIGHTS).
+"""
 MAX_SIZE_DELTA = math.log(1000 / 16)
-"""Upper limit of the deltas of width and height before the exponential (reference box_coder.py)."""
+"""Upper limit of the width and height deltas before the exponential (reference box_coder.py)."""
 _LARGE = 1e6
 
 
 def functions(array: Any) -> Any:
-    """Return the module with NumPy's functions for this type of array, NumPy by default."""
+    """Return the module that provides NumPy's functions for this array type."""
     return (
         array.__array_namespace__() if hasattr(array, "__array_namespace__") else np
-    )  # missing before NumPy 2
+    )  # arrays have no such attribute before NumPy 2
 
 
 def area(boxes: Boxes[Floating]) -> Boxes[Floating]:
@@ -76,9 +79,9 @@ def decode(
 ) -> Boxes[Floating]:
     """Return the boxes (…, 4) for deltas (…, 4), the inverse of `encode`.
 
-    The boxes are not clipped to the image. Their size is at most 1000 / 16 times the size of the
-    reference. NaN in the deltas becomes 0, so that pooling never reads out of bounds. A network
-    that diverges is detected through its loss.
+    The boxes are not clipped to the image. A box is at most 1000 / 16 times as large as its
+    reference box. NaN in the deltas becomes 0, so that pooling never reads out of bounds. If a
+    network diverges, the loss check detects it.
     """
     xp = functions(deltas)
     factors = xp.asarray(weights, deltas.dtype)
@@ -92,6 +95,6 @@ def decode(
 
 
 def clip(boxes: Boxes[Floating], height: int, width: int) -> Boxes[Floating]:
-    """Return boxes (…, 4) clipped to the pixels of an image of `height` and `width`."""
+    """Return boxes (…, 4) clipped to an image of `height` and `width` pixels."""
     most = np.array([width - 1, height - 1, width - 1, height - 1], boxes.dtype)
     return np.asarray(np.clip(boxes, 0, most))

@@ -1,11 +1,11 @@
-"""Mask R-CNN in JAX, NHWC.
+"""Mask R-CNN in JAX, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A
-anchors, S sampled anchors, R regions of an image, M of which may be positive, D detections.
-Parameters carry the names of network.py.
+Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C classes without
+background, A anchors, S sampled anchors, R regions of an image, M of which may be positive, D
+detections. network.py lists the names of the parameters.
 
-A step is a single compiled function of a batch's shape. The device chooses the regions itself
-(regions/jax.py). The host computes only the mask targets, which COCO's tool rasterizes.
+A step is a single compiled function for each batch shape. The device selects the regions
+(regions/jax.py). The host computes only the mask targets, because COCO's tool rasterizes them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ Maps = list[jax.Array]
 
 
 class Detector(Layers):
-    """Mask R-CNN's network.
+    """Mask R-CNN network.
 
-    It maps uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads' outputs.
+    The network maps uint8 images (B, H, W, 3) to RPN outputs, and regions to the outputs of the
+    heads.
     """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
@@ -49,11 +50,11 @@ class Detector(Layers):
     def first_half(
         self, images: jax.Array, sizes: jax.Array, training: bool
     ) -> tuple[Maps, jax.Array, jax.Array]:
-        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4).
+        """Return the pyramid's maps, RPN's logits (B, A), and RPN's deltas (B, A, 4).
 
-        The images have `sizes` (B, 2).
+        `sizes` (B, 2) contains the image sizes without padding.
 
-        In training, the running statistics are updated.
+        If `training` is set, the running statistics are updated.
         """
         self.training = training
         maps = self.pyramid(self.stage_maps(self.centred(images, sizes), self.layers))
@@ -70,7 +71,7 @@ class Detector(Layers):
     def centred(self, images: jax.Array, sizes: jax.Array) -> jax.Array:
         """Return blue, green, and red minus their means, (B, H, W, 3).
 
-        Padding beyond `sizes` (B, 2) is 0.
+        Padding beyond the image sizes `sizes` (B, 2) is 0.
         """
         x = images[..., ::-1].astype(jnp.float32) - jnp.array(network.BGR_MEANS, jnp.float32)
         rows, columns = (
@@ -81,7 +82,10 @@ class Detector(Layers):
         )
 
     def pyramid(self, stages: Maps) -> Maps:
-        """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
+        """Return the maps of the pyramid's levels, the finest first.
+
+        `stages` contains the maps of the trunk's stages.
+        """
         inner = [
             self.biased(stage, layer)
             for stage, layer in zip(stages, self.layers.inner, strict=True)
@@ -97,7 +101,8 @@ class Detector(Layers):
         """Return class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions (B, R, 4)."""
         *hidden, logits, deltas = self.layers.box
         x = pool(maps, self.layers.strides, box, level, self.layers.box_pool).astype(self.dtype)
-        x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # channels first, the layout of the weights
+        # channels first, because the weights expect this order
+        x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)
         for layer in hidden:
             x = jax.nn.relu(self.dense(x, layer.name))
         shape = (*level.shape, self.layers.classes + 1)
@@ -107,11 +112,11 @@ class Detector(Layers):
     def masks(self, maps: Maps, box: jax.Array, level: jax.Array, label: jax.Array) -> jax.Array:
         """Return the mask logits (B, M, 28, 28) of regions (B, M, 4).
 
-        They are computed only for the class `label` of each region.
+        The logits are computed only for the class `label` of each region.
 
         The transposed convolution is a single matrix product that computes four cells from each
-        cell. The four cells are put into the map's order after the last layer, when a single
-        channel is left.
+        cell. The four cells are moved to their positions in the map after the last layer, when the
+        map has a single channel.
         """
         x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool).astype(self.dtype)
         for layer in self.layers.mask_convolutions:
@@ -131,9 +136,9 @@ class Detector(Layers):
 def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
     """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs` holds the arrays of `regions.sample`, `mask`, and `objectness`, `rpn_delta`, `logits`,
-    `box_delta`, and `mask_logits`. `batch` holds `anchor`, `anchor_label`, and `anchor_weight` (B,
-    S), and `anchor_offset` (B, S, 4).
+    `outputs` contains the arrays of `regions.sample`, `mask`, and `objectness`, `rpn_delta`,
+    `logits`, `box_delta`, and `mask_logits`. `batch` contains `anchor`, `anchor_label`, and
+    `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
     """
     weight, label = batch["anchor_weight"], outputs["label"]
     rpn = jnp.take_along_axis(outputs["objectness"], batch["anchor"], 1)
@@ -158,17 +163,20 @@ def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
 
 
 def _mean(values: jax.Array, weights: jax.Array, counted: jax.Array) -> jax.Array:
-    """Return the weighted sum divided by the sum of `counted`, which is at least 1."""
+    """Return the weighted sum divided by the sum of `counted`.
+
+    The divisor is at least 1.
+    """
     return (values * weights).sum() / jnp.maximum(counted.sum(), 1)
 
 
 def _entropy(logits: jax.Array, wanted: jax.Array) -> jax.Array:
-    """Return the binary cross-entropy."""
+    """Return the binary cross-entropy of each logit."""
     return jnp.logaddexp(0, logits) - logits * wanted
 
 
 class MaskRCNNTrainer(ImageTrainer):
-    """Mask R-CNN on one device. Several processes sum their gradients."""
+    """Mask R-CNN trainer for one device. Several processes sum their gradients."""
 
     workload: MaskRCNN
     inputs = (
@@ -186,24 +194,27 @@ class MaskRCNNTrainer(ImageTrainer):
         self.rules = workload.region_rules
         self.tickets = itertools.count()
         self.under_way: dict[int, Arrays] = {}
-        """Arrays of the batches under way, by ticket, because a step is dispatched before the
-        previous steps have finished.
+        """Arrays of the batches whose steps have not finished, by ticket. There may be several
+        batches, because a step is dispatched before the previous steps have finished.
         """
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """Return the rule of a parameter. Scales and shifts of frozen norms are not trained."""
+        """Return the update rule of a parameter.
+
+        Scales and shifts of frozen norms are not trained.
+        """
         if name in network.constants(self.workload.network):
             return ParameterRule(frozen=True)
         return super().parameter_rule(name)
 
     def build_model(self, weights: Values, statistics: Values) -> Detector:
-        """Return the workload's network with these weights."""
+        """Return the network of the workload with these weights."""
         return Detector(weights, statistics, self.dtype, self.workload.network)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Add the hashes for `regions.sample`, and a ticket of arrays.
+        """Return the batch arrays with the hashes for `regions.sample` and a ticket.
 
-        The host computes the mask targets from these arrays.
+        With the ticket, the host finds the batch arrays from which it computes the mask targets.
         """
         if not training:
             return super().host_arrays(batch, training)
@@ -220,7 +231,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
         """Return the sum of the five losses of this device's batch.
 
-        The losses are means, multiplied by the number of images.
+        The losses are means over the batch, multiplied by the number of images.
 
         All devices have the same number of images, so the mean over the global batch is the mean
         over the devices.
@@ -231,8 +242,8 @@ class MaskRCNNTrainer(ImageTrainer):
         """Return the five losses of this device's batch by name."""
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"], training=True)
         proposed = jax.lax.optimization_barrier(self.proposals(objectness, deltas, batch, True))
-        # Without barriers, XLA recomputes all of this wherever a region is read, and compilation
-        # takes minutes.
+        # Without barriers, XLA recomputes the proposals and samples wherever a region is read, and
+        # compilation takes minutes.
         learned = jax.lax.optimization_barrier(regions.sample(proposed, dict(batch), self.rules))
         predicted = {
             "objectness": objectness,
@@ -253,7 +264,10 @@ class MaskRCNNTrainer(ImageTrainer):
         batch: Mapping[str, jax.Array],
         training: bool,
     ) -> regions.Proposals:
-        """Return the proposals of a batch. No gradient flows through them."""
+        """Return the proposals of a batch.
+
+        Gradients do not flow through proposals.
+        """
         levels = anchors.level_anchors(self.settings.model, *batch["image"].shape[1:3])
         objectness, deltas = jax.lax.stop_gradient((objectness, deltas))
         return regions.propose(objectness, deltas, levels, batch["size"], self.rules, training)
@@ -261,7 +275,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def mask_targets(self, learned: Values, ticket: jax.Array) -> jax.Array:
         """Return the mask targets (B, M, 28, 28), which the host computes.
 
-        A target is 1 in cells of the region that the region's object covers, otherwise 0.
+        A target is 1 in the cells of a region that the region's object covers, otherwise 0.
         """
         slots, side = learned["object"].shape, self.rules.mask_side
         wanted = jax.ShapeDtypeStruct((*slots, side, side), jnp.float32)
@@ -274,18 +288,18 @@ class MaskRCNNTrainer(ImageTrainer):
         return jax.pure_callback(self._mask_targets, wanted, *inputs)
 
     def _mask_targets(self, box: Array, label: Array, owner: Array, ticket: Array) -> Array:
-        # Indexing a JAX array is an operation. It would wait for the step, which waits for this
-        # call.
+        # The arrays are converted first, because indexing a JAX array is a device operation. The
+        # operation would wait for the step, and the step waits for this call.
         box, label, owner, (number,) = (np.asarray(array) for array in (box, label, owner, ticket))
         return host.mask_targets(
             box, label, owner, self.under_way.pop(int(number)), self.rules.mask_side
         )
 
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
-        """Return the detections.
+        """Return the detections of a batch.
 
-        They are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
-        28).
+        The results are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
+        28, 28).
 
         Slots without a detection are 0.
         """

@@ -1,6 +1,6 @@
-"""Mask targets from polygons for training, and pasting of predicted masks for evaluation.
+"""Mask targets from polygons for training, and pasting of masks for evaluation.
 
-The reference is structures/segmentation_mask.py (crop, resize, convert) and
+The corresponding reference files are structures/segmentation_mask.py (crop, resize, convert) and
 roi_heads/mask_head/inference.py (paste_mask_in_image).
 """
 
@@ -15,22 +15,27 @@ from workloads.common.arrays import Float32s, Int64s, UInt8s
 from workloads.common.coco.masks import Polygons as Polygons
 
 PADDING = 1
-"""Width in pixels of the border of zeros around a predicted mask before it is enlarged."""
+"""Width in pixels of the border of zeros that is added to a predicted mask before the mask is
+enlarged.
+"""
 THRESHOLD = 0.5
-"""A pixel belongs to the object if its probability is higher."""
+"""Probability above which a pixel belongs to the object."""
 BYTES_AT_ONCE = 1 << 25
-"""Memory for pasted masks: enough for three images of COCO with 30 detections each."""
+"""Memory limit for pasted masks in bytes. The limit is enough for three COCO images with 30
+detections each.
+"""
 
 
 def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> UInt8s:
     """Return mask targets (n, side, side) of zeros and ones: polygons cropped to regions.
 
-    As in the reference, the polygons are moved by the corner of the region, scaled by `side`
-    divided by the region's size without the legacy pixel, and rasterized with pycocotools.
+    As in the reference, the corner of the region is subtracted from the polygons. The polygons are
+    then scaled by `side` divided by the region's size without the legacy pixel, and rasterized with
+    pycocotools.
 
     Args:
         rois: (n, 4) regions.
-        objects: (n,) object of each region, as a row of `polygons`.
+        objects: (n,) index of each region's object in `polygons`.
         polygons: Polygons of all objects.
         side: Width and height of a mask.
     """
@@ -60,9 +65,9 @@ def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> U
 def paste(masks: Float32s, boxes: Float32s, height: int, width: int) -> UInt8s:
     """Return predicted masks pasted into an image: (n, width, height) of zeros and ones.
 
-    The axes are transposed, as in COCO's run lengths. Each mask gets a border of zeros and is
-    enlarged to the box, which grows by the same ratio. The corners of the box are truncated to
-    integers, and the right and bottom pixels belong to the box.
+    The axes are transposed, as in COCO's run lengths. A border of zeros is added to each mask, and
+    the box is enlarged by the same ratio. The mask is then resized to the enlarged box. The corners
+    of the box are truncated to integers, and the right and bottom edge pixels belong to the box.
 
     Args:
         masks: (n, s, s) probabilities.
@@ -88,14 +93,14 @@ def paste(masks: Float32s, boxes: Float32s, height: int, width: int) -> UInt8s:
 
 
 def _grown(boxes: Float32s, scale: np.float32) -> Float32s:
-    """Return boxes (n, 4) enlarged around their centers."""
+    """Return boxes (n, 4), each enlarged around its center."""
     half = (boxes[:, 2:] - boxes[:, :2]) * np.float32(0.5) * scale
     centre = (boxes[:, 2:] + boxes[:, :2]) * np.float32(0.5)
     return np.concatenate([centre - half, centre + half], axis=1)
 
 
 def encode(masks: Float32s, boxes: Float32s, height: int, width: int) -> list[bytes]:
-    """Return COCO's compressed run lengths of each pasted mask."""
+    """Return each pasted mask as COCO's compressed run lengths."""
     from pycocotools import mask as tool
 
     encoded: list[bytes] = []

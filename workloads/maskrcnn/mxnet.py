@@ -1,13 +1,14 @@
-"""Mask R-CNN in MXNet. The order of computations is described in pytorch.py.
+"""Mask R-CNN in MXNet. pytorch.py describes the order of computations.
 
 Shapes: B images of a replica, C classes without background, A anchors, S sampled anchors, K cells
 of the pooled levels, R regions of an image, N = B·R regions of a batch, M regions of an image that
-may be positive, D detections. Masks are computed for as many slots as a batch needs, n in total.
+may be positive, D detections. Masks are computed only for the slots that a batch needs, n in total.
 
-Each half of the network is a graph. Between the halves, the host waits for RPN's outputs, chooses
-regions, and pools them. Autograd records only the halves, so the code computes the gradient of the
-pooling explicitly. All contexts start their first half before the host waits for the first context.
-The order of regions does not affect the losses, so the regions of a batch are flat.
+The network has two halves, and each half is an MXNet graph. Between the halves, the host waits for
+RPN's outputs, selects regions, and pools them. Autograd records only the halves, so the code
+computes the gradient of the pooling explicitly. All contexts start their first half before the host
+waits for the first context. The order of regions does not affect the losses, so the regions of a
+batch are stored without an image axis.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ RPN_BETA_ROOT = 3
 modeling/rpn/loss.py).
 """
 MAX_FIXED_SHAPES = 2
-"""Largest number of shape sets for which a half's memory is planned once per set, which is 10 %
-faster.
+"""Maximum number of shape sets for which MXNet plans the memory of a half once per set, which is
+10 % faster.
 
-With more sets, the memory is planned again at every change of shapes.
+With more shape sets, MXNet plans the memory again at every change of shapes.
 """
 Outputs = dict[str, list[mx.nd.NDArray]]
 
 
 class Detector(ImageModel):
-    """The network in two halves, between which the host chooses regions."""
+    """Network in two halves. Between the halves, the host selects regions."""
 
     scale, shift = (1.0,) * 3, tuple(-mean for mean in network.BGR_MEANS)
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
@@ -63,7 +64,7 @@ class Detector(ImageModel):
     def constants(self) -> dict[str, Array]:
         """Return the constants that normalize images.
 
-        `scale` also changes red, green, blue to blue, green, red.
+        `scale` also changes the channel order from RGB to BGR.
         """
         return {
             **super().constants(),
@@ -73,7 +74,7 @@ class Detector(ImageModel):
     def padded(self, images: Tensor, sizes: Tensor) -> Tensor:
         """Return blue, green, and red minus their means, (B, 3, H, W).
 
-        Padding beyond `sizes` (B, 2) is 0.
+        Padding beyond the image sizes `sizes` (B, 2) is 0.
         """
         F, x = self.F, self.normalised(images)
         limits = F.cast(sizes, "float32")
@@ -88,9 +89,9 @@ class Detector(ImageModel):
         return F.broadcast_mul(x, F.cast(F.expand_dims(mask, 1), self.dtype))
 
     def first_half(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return RPN's outputs and the cells.
+        """Return RPN's outputs and the cells of the feature maps.
 
-        They are logits `objectness` (B, A), deltas `rpn_delta` (B, A, 4), and `cells` (B, K,
+        The outputs are logits `objectness` (B, A), deltas `rpn_delta` (B, A, 4), and `cells` (B, K,
         channels).
         """
         F, inputs = self.F, self.arrays
@@ -108,7 +109,8 @@ class Detector(ImageModel):
             hidden = rectified(F, self.convolution(level_map, conv))
             of_level = F.Convolution(hidden, *joint, num_filter=BLOCK, kernel=(1, 1))
             of_levels.append(F.reshape(of_level, (0, 0, -1)))
-        # The channels of a cell are the logits of its anchors, then four deltas for each anchor.
+        # The channels of a cell are the logits of its anchors, followed by four deltas for each
+        # anchor.
         planes = F.transpose(F.concat(*of_levels, dim=2), (0, 2, 1))
         stops = (0, network.RATIOS, 5 * network.RATIOS)
         logits, deltas = (
@@ -122,7 +124,10 @@ class Detector(ImageModel):
         return {"objectness": objectness, "rpn_delta": rpn_delta, "cells": F.concat(*cells, dim=1)}
 
     def pyramid(self, stages: list[Tensor]) -> list[Tensor]:
-        """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
+        """Return the maps of the pyramid's levels, the finest first.
+
+        `stages` contains the maps of the trunk's stages.
+        """
         F = self.F
         layers = zip(stages, self.layers.inner, strict=True)
         inner = [self.convolution(stage, layer) for stage, layer in layers]
@@ -139,7 +144,7 @@ class Detector(ImageModel):
     def boxes(self, pooled: Tensor) -> list[Tensor]:
         """Return class logits (N, C + 1) and deltas (N · (C + 1), 4).
 
-        The inputs are pooled regions (N, side², channels).
+        `pooled` contains the pooled regions (N, side², channels).
         """
         F, inputs = self.F, self.arrays
         x = F.reshape(F.transpose(pooled, (0, 2, 1)), (0, -1))
@@ -156,13 +161,13 @@ class Detector(ImageModel):
         return [F.slice_axis(x, axis=1, begin=0, end=logits.outputs), F.reshape(moves, (-1, 4))]
 
     def masks(self, pooled: Tensor, label: Tensor) -> Tensor:
-        """Return mask logits (n, 28, 28), only for the classes `label` (n,).
+        """Return mask logits (n, 28, 28) for the classes `label` (n,) only.
 
-        The inputs are pooled regions (n, side², channels).
+        `pooled` contains the pooled regions (n, side², channels).
 
         The transposed convolution is computed as a 1×1 convolution with a channel for each corner
         of a pixel. Only pointwise layers follow, so the order of pixels is restored in the logits.
-        oneDNN's transposed convolution takes three times as long.
+        oneDNN's transposed convolution would take three times as long.
         """
         F, inputs = self.F, self.arrays
         side, up = self.layers.mask_pool, self.layers.mask_up
@@ -184,7 +189,7 @@ class Detector(ImageModel):
 
 
 def _detected(model: Detector, batch: Inputs) -> dict[str, Tensor]:
-    """Return class probabilities (N, C + 1) and deltas."""
+    """Return class probabilities (N, C + 1) and box deltas."""
     logits, deltas = model.boxes(batch["pooled"])
     return {"probabilities": model.F.softmax(logits, axis=1), "deltas": deltas}
 
@@ -195,9 +200,9 @@ def _shown(model: Detector, batch: Inputs) -> dict[str, Tensor]:
 
 
 def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
-    """Merge RPN's two predictors into a single convolution.
+    """Merge RPN's two 1×1 convolutions into a single convolution.
 
-    Weights and biases are padded with zeros to a whole block.
+    Weights and biases are padded with zeros to a full oneDNN block.
     """
     count, joint = 5 * network.RATIOS, []
     for pair in (arrays[:2], arrays[2:]):
@@ -207,7 +212,7 @@ def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
 
 
 def _entropy(F: ModuleType, logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return the binary cross-entropy."""
+    """Return the binary cross-entropy of each logit."""
     return F.Activation(logits, act_type="softrelu") - logits * wanted
 
 
@@ -218,18 +223,18 @@ def _smooth_l1(F: ModuleType, predicted: Tensor, wanted: Tensor, root: float) ->
 
 @dataclass
 class Learned:
-    """Inputs of the second half of the network on one context."""
+    """Inputs of the network's second half on one context."""
 
     leaves: dict[str, mx.nd.NDArray]
-    """`objectness`, `rpn_delta`, `pooled`, and `mask_pooled`, whose gradients are passed back to
-    the first half.
+    """`objectness`, `rpn_delta`, `pooled`, and `mask_pooled`. The gradients of these arrays are
+    passed back to the first half.
     """
     data: Inputs
     pools: tuple[Pool, Pool]
 
 
 class MaskRCNNTrainer(ImageTrainer):
-    """Mask R-CNN on every device of this process."""
+    """Mask R-CNN trainer for all devices of this process."""
 
     workload: MaskRCNN
     inputs = evaluation_inputs = ("image", "size")
@@ -265,7 +270,10 @@ class MaskRCNNTrainer(ImageTrainer):
         return model.first_half(batch)
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """Return the rule of a parameter. Scales and shifts of frozen norms are not trained."""
+        """Return the update rule of a parameter.
+
+        Scales and shifts of frozen norms are not trained.
+        """
         if name in network.constants(self.workload.network):
             return ParameterRule(frozen=True)
         return super().parameter_rule(name)
@@ -276,10 +284,10 @@ class MaskRCNNTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
         """Return the sum of the five losses of this device's batch.
 
-        The losses are means, multiplied by the number of images.
+        The losses are means over the batch, multiplied by the number of images.
 
         All devices have the same number of images, so the mean over the global batch is the mean
-        over the devices. `batch` also holds the arrays of `Learned`.
+        over the devices. `batch` also contains the arrays of `Learned`.
         """
         images = self.settings.global_batch_size // self.settings.devices
         return model.F.sum(model.F.concat(*self.losses(model, batch).values(), dim=0)) * images
@@ -287,7 +295,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def losses(self, model: Detector, batch: Inputs) -> dict[str, Tensor]:
         """Return the five losses of a device's batch by name, each (1,).
 
-        `anchor` and `own_delta` are positions in flat arrays. The shapes are `label` and `weight`
+        `anchor` and `own_delta` are indices into flat arrays. The shapes are `label` and `weight`
         (N,), `delta` (N, 4), and `mask` (n, 28, 28).
         """
         F = model.F
@@ -319,7 +327,7 @@ class MaskRCNNTrainer(ImageTrainer):
         return in_turn([self._trained(number, batch) for number, batch in enumerate(batches)])
 
     def _trained(self, number: int, batch: Batch) -> Generator[None, None, mx.nd.NDArray]:
-        """Run the forward and backward pass on one context."""
+        """Run the forward and backward passes on one context."""
         assert not self.adds_gradients, "batches are not cut into pieces"
         replica, divisor = self.replicas[number], batch.global_weight_sum
         (data,) = self.pieces(replica, batch, training=True)
@@ -356,7 +364,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def run_halves(
         self, number: int, batch: Batch, second_half: Graphs
     ) -> Generator[None, None, dict[str, mx.nd.NDArray]]:
-        """Return the outputs of the second half for the batch of one context."""
+        """Run both halves of the network on one context, and return the second half's outputs."""
         replica = self.replicas[number]
         (data,) = self.pieces(replica, batch, training=True)
         with mx.autograd.train_mode():
@@ -367,7 +375,10 @@ class MaskRCNNTrainer(ImageTrainer):
             return second_half(replica.arguments(True), {**learned.leaves, **learned.data})
 
     def learned(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray]) -> Learned:
-        """Choose regions and pool them. `first` holds the outputs of the first half."""
+        """Select regions and pool them.
+
+        `first` contains the outputs of the first half.
+        """
         arrays, (objectness, deltas, cells) = batch.arrays, (output.detach() for output in first)
         proposed = self.proposals(replica, batch, first, training=True)
         sampled = host.learned(proposed, arrays, self.settings.seed, self.rules)
@@ -416,7 +427,7 @@ class MaskRCNNTrainer(ImageTrainer):
     ) -> list[Proposals]:
         """Return the proposals of each image, computed on the host.
 
-        This waits for the first half.
+        The method waits for the outputs of the first half.
         """
         objectness, deltas = (output.asnumpy() for output in first[:2])
         on_context = partial(suppress, context=replica.context)
@@ -435,13 +446,13 @@ class MaskRCNNTrainer(ImageTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def all_outputs(self, batches: list[Batch]) -> list[Outputs]:
-        """Return the detections.
+        """Return the detections of a batch.
 
-        They are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
-        28).
+        The results are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
+        28, 28).
 
-        Slots without a detection are 0. This method replaces `outputs`, because the host chooses
-        regions between the parts of the network.
+        Slots without a detection are 0. This method replaces `outputs`, because the host selects
+        regions between the halves of the network.
         """
         return in_turn([self._detected(number, batch) for number, batch in enumerate(batches)])
 

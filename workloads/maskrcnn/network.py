@@ -1,28 +1,31 @@
-"""Mask R-CNN on a ResNet-50 trunk with a feature pyramid: layers, names, and initial weights.
+"""Mask R-CNN on a ResNet-50 trunk with a feature pyramid: layers and initial weights.
 
 This module does not depend on a framework.
 
-Trunk: ResNet v1 (`workloads.common.networks.residual`, with the stride on the first 1×1 convolution
-of a bottleneck) with torchvision's names. In the benchmark, its norms are frozen: they consist of a
-scale and a shift per channel, into which the statistics are folded without ε. The scales and shifts
-are state, not parameters. The stem and the first stage are frozen too. The demo trains all layers
-of a small trunk with live batch norm.
+Trunk: The trunk is ResNet v1 (`workloads.common.networks.residual`) with torchvision's names. The
+bottlenecks of the trunk have the stride on the first 1×1 convolution. In the benchmark, the batch
+norms of the trunk are frozen: each norm consists of a scale and a shift per channel. The running
+statistics are folded into scale and shift without ε. The scales and shifts are buffers, not
+parameters. The stem and the first stage are also frozen. The demo trains all layers of a small
+trunk with trained batch norm.
 
-Pyramid: each stage of the trunk gives one level. `fpn.inner0` is a 1×1 convolution on the finest
-map. The next coarser level, upsampled by repeating every cell twice in each direction, is added to
-its output. `fpn.layer0` is a 3×3 convolution on the sum. An additional coarsest level consists of
-every second cell of the last level in each direction.
+Pyramid: Each stage of the trunk gives one level. `fpn.inner0` is a 1×1 convolution on the finest
+map. The next coarser level is upsampled by repeating every cell twice in each direction, and is
+added to the output of the 1×1 convolution. `fpn.layer0` is a 3×3 convolution on this sum. An
+additional coarsest level consists of every second cell of the last level in each direction.
 
-RPN, shared by all levels: `rpn.conv` is 3×3 with ReLU. `rpn.cls_logits` is 1×1 and gives a logit
-for each anchor of a cell. `rpn.bbox_pred` is 1×1 and gives four deltas for each anchor, with the
-anchor as the outermost index of the channels.
+RPN: All levels share the layers of the RPN. `rpn.conv` is a 3×3 convolution with ReLU.
+`rpn.cls_logits` is a 1×1 convolution that gives a logit for each anchor of a cell. `rpn.bbox_pred`
+is a 1×1 convolution that gives four deltas for each anchor, with the anchor as the outermost index
+of the channels.
 
 Box head: `box.fc6` and `box.fc7` with ReLU read the pooled map of a region, flattened in the order
 (channel, row, column). `box.cls_score` and `box.bbox_pred` follow, with the class as the outermost
 index and background as the first class.
 
-Mask head: `mask.conv0` … are 3×3 with ReLU. `mask.conv5_mask` is a transposed 2×2 convolution of
-stride 2 with ReLU. `mask.mask_fcn_logits` is 1×1, with a channel for each class and background.
+Mask head: `mask.conv0` … are 3×3 convolutions with ReLU. `mask.conv5_mask` is a transposed 2×2
+convolution with stride 2 and ReLU. `mask.mask_fcn_logits` is a 1×1 convolution with a channel for
+each class and for the background.
 
 The sources are the reference's modeling/ and its configs/e2e_mask_rcnn_R_50_FPN_1x.yaml.
 """
@@ -48,32 +51,34 @@ The values are not divided by a standard deviation (reference defaults.py).
 """
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-"""Momentum of live batch norm (demo)."""
+"""Momentum of the trained batch norm in the demo."""
 BIAS_RATE = 2.0
-"""Learning rate of biases divided by the rate of weights.
+"""Ratio of the learning rate of biases to the learning rate of weights.
 
-Biases do not decay (reference solver/build.py).
+Biases have no weight decay (reference solver/build.py).
 """
 REFERENCE_PARAMETERS = 44_347_573
 REFERENCE_TRAINED = 44_125_173
-"""Trained parameters with 80 classes, without the 222,400 of the stem and the first stage."""
+"""Number of trained parameters with 80 classes, without the 222,400 parameters of the stem and the
+first stage.
+"""
 RPN_BETA = 1 / 9
 """Absolute error at which RPN's smooth L1 becomes linear (reference modeling/rpn/loss.py)."""
 RATIOS = 3
 """Number of anchors per cell, with height / width of 0.5, 1, and 2."""
 _STEM_SCALE = 1 / 64
 _SUM_SCALE = 0.2
-"""Frozen scale at the end of a block, if no published weights replace it.
+"""Initial value of the frozen scale at the end of a block. Published weights replace this value.
 
-This is the case for synthetic data and in benchmarks. Pixel values are not divided by a standard
-deviation, and the maps are not normalized. These scales and `_STEM_SCALE` keep the values of the
-maps from growing or vanishing.
+The value is used with synthetic data and in benchmarks. In Mask R-CNN, pixel values are not divided
+by a standard deviation, and feature maps are not normalized. The frozen scale and `_STEM_SCALE`
+prevent the values of the maps from growing or vanishing.
 """
 
 
 @dataclass(frozen=True)
 class Dense:
-    """A linear layer with bias. Its weight is (outputs, inputs)."""
+    """Linear layer with bias and a weight (outputs, inputs)."""
 
     name: str
     inputs: int
@@ -86,7 +91,10 @@ class Dense:
 
 @dataclass(frozen=True)
 class Transposed:
-    """A transposed 2×2 convolution of stride 2 with bias. Its weight is (inputs, outputs, 2, 2)."""
+    """Transposed 2×2 convolution with stride 2 and bias.
+
+    The weight is (inputs, outputs, 2, 2).
+    """
 
     name: str
     inputs: int
@@ -102,14 +110,14 @@ Layer = Convolution | Dense | Transposed
 
 @dataclass(frozen=True)
 class Network(Trunk):
-    """The trunk, the pyramid on its stages, RPN, box head, and mask head."""
+    """The trunk, the feature pyramid, the RPN, the box head, and the mask head."""
 
     frozen: bool
-    """Whether norms, stem, and first stage are frozen."""
+    """Whether batch norms, the stem, and the first stage are frozen."""
     inner: tuple[Convolution, ...]
-    """`fpn.inner…`, from fine to coarse."""
+    """1×1 convolutions `fpn.inner…`, from fine to coarse."""
     outer: tuple[Convolution, ...]
-    """`fpn.layer…`, from fine to coarse."""
+    """3×3 convolutions `fpn.layer…`, from fine to coarse."""
     rpn: tuple[Convolution, Convolution, Convolution]
     box: tuple[Dense, Dense, Dense, Dense]
     mask_convolutions: tuple[Convolution, ...]
@@ -118,7 +126,7 @@ class Network(Trunk):
     classes: int
     """Number of classes without the background."""
     strides: tuple[int, ...]
-    """Pixels per cell of each level from which regions are pooled."""
+    """Number of pixels per cell, for each level from which regions are pooled."""
     box_pool: int
     """Width and height of a region's pooled map in the box head."""
     mask_pool: int
@@ -126,7 +134,7 @@ class Network(Trunk):
 
     @property
     def layers(self) -> Iterator[Layer]:
-        """Yield the layers that are not part of the trunk, in the order of the parameters."""
+        """Return the layers that are not part of the trunk, in parameter order."""
         for part in (self.inner, self.outer, self.rpn, self.box, self.mask_convolutions):
             yield from part
         yield self.mask_up
@@ -136,7 +144,7 @@ class Network(Trunk):
     def levels(self) -> int:
         """Return the number of levels from which regions are pooled.
 
-        RPN has an additional level.
+        The RPN has one additional level.
         """
         return len(self.inner)
 
@@ -145,9 +153,9 @@ def build(model: Mapping[str, Json]) -> Network:
     """Return the layers of a model.
 
     Args:
-        model: `trunk_blocks` (bottlenecks per stage), `trunk_width` (of the first stage),
-            `trunk_norm` (`frozen` or `batch`), `fpn_channels`, `box_features`, `mask_convolutions`,
-            `mask_channels`, `classes`, `strides`, `box_pool`, `mask_pool`.
+        model: Settings of the model: `trunk_blocks` (bottlenecks per stage), `trunk_width` (of the
+            first stage), `trunk_norm` (`frozen` or `batch`), `fpn_channels`, `box_features`,
+            `mask_convolutions`, `mask_channels`, `classes`, `strides`, `box_pool`, `mask_pool`.
     """
     blocks, width = model["trunk_blocks"], int(model["trunk_width"])
     stages = range(len(blocks))
@@ -195,7 +203,10 @@ def build(model: Mapping[str, Json]) -> Network:
 
 
 def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int]]:
-    """Return (rows, columns) of every RPN level, from fine to coarse, for a padded image size."""
+    """Return (rows, columns) of every RPN level for a padded image size.
+
+    The levels are ordered from fine to coarse.
+    """
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     last = [layer for layer in rows if layer.name.endswith(".0.conv3")]
     trunk_shapes = [(rows[layer], columns[layer]) for layer in last]
@@ -205,9 +216,10 @@ def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int
 def activation_values(network: Network, model: Mapping[str, Json], height: int, width: int) -> int:
     """Return the number of values stored per image for the backward pass.
 
-    It is about 0.33 billion at 800×1,344 pixels. The output of every trained convolution counts
-    once, because ReLU works in place. Pyramid and RPN are included, as are the box head for `rois`
-    regions and the mask head for the fraction `roi_positive_fraction` of these regions.
+    The number is about 0.33 billion at 800×1,344 pixels. The output of every trained convolution is
+    included once, because ReLU works in place. The pyramid and the RPN are included. The box head
+    is included for `rois` regions, and the mask head for the fraction `roi_positive_fraction` of
+    these regions.
     """
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     kept = [layer for layer in rows if not (network.frozen and _is_frozen(layer.name))]
@@ -223,7 +235,7 @@ def activation_values(network: Network, model: Mapping[str, Json], height: int, 
 
 
 def shapes(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every parameter, in order.
+    """Return the shape of every parameter by name, in parameter order.
 
     Frozen weights are included.
     """
@@ -237,25 +249,25 @@ def shapes(network: Network) -> Shapes:
 
 
 def constants(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every scale and shift of frozen norms.
+    """Return the shape of every scale and shift of frozen norms by name.
 
-    It is empty for live norms.
+    The result is empty if batch norms are trained.
     """
     return residual.affine_shapes(network.trunk_convolutions) if network.frozen else {}
 
 
 def statistics(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every running statistic of live norms.
+    """Return the shape of every running statistic of trained batch norms by name.
 
-    It is empty for frozen norms.
+    The result is empty if batch norms are frozen.
     """
     return {} if network.frozen else residual.statistic_shapes(network.trunk_convolutions)
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Return the number of values in `trunk`, `fpn`, `rpn`, `box`, and `mask`.
+    """Return the number of parameters in `trunk`, `fpn`, `rpn`, `box`, and `mask`.
 
-    `frozen` is the number of frozen values among them.
+    The entry `frozen` is the number of frozen parameters in all components.
     """
     counts = dict.fromkeys(("trunk", "fpn", "rpn", "box", "mask", "frozen"), 0)
     for name, shape in shapes(network).items():
@@ -281,8 +293,8 @@ def check_reference_counts(network: Network) -> None:
 def parameter_rule(network: Network, name: str, decay: float) -> ParameterRule:
     """Return the update rule of a parameter.
 
-    Biases have twice the learning rate and no decay. With frozen norms, stem and first stage are
-    not updated.
+    Biases have twice the learning rate of weights and no weight decay. With frozen norms, the stem
+    and the first stage are not updated.
     """
     if network.frozen and _is_frozen(name):
         return ParameterRule(frozen=True)
@@ -298,11 +310,12 @@ def _is_frozen(name: str) -> bool:
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter and every frozen scale and shift.
 
-    If no published weights replace the trunk, its convolutions are normal with variance
-    2 / (outputs · kernel²), and live norms have scale 1 and shift 0. All other layers follow the
-    reference. Pyramid and box layers are uniform in ±√(3 / fan-in) (Kaiming with a = 1). RPN, class
-    logits, and box deltas are normal with standard deviations of 0.01, 0.01, and 0.001. The mask
-    head is normal with standard deviation √(2 / fan-out). Biases are 0.
+    The initial weights of the trunk are used only if no published weights replace them. The trunk's
+    convolutions are normal with variance 2 / (outputs · kernel²), and trained batch norms have
+    scale 1 and shift 0. All other layers follow the reference. Pyramid and box layers are uniform
+    in ±√(3 / fan-in) (Kaiming with a = 1). RPN, class logits, and box deltas are normal with
+    standard deviations of 0.01, 0.01, and 0.001. The mask head is normal with standard deviation
+    √(2 / fan-out). Biases are 0.
     """
     for layer in network.trunk_convolutions:
         deviation = math.sqrt(2 / (layer.outputs * layer.kernel**2))
@@ -322,14 +335,17 @@ def _random_scale(layer: Convolution) -> float:
 
 
 def _initial(layer: Layer) -> tuple[str, float]:
-    """Return distribution and scale of the initial weights of a layer outside the trunk."""
+    """Return the distribution and scale of the initial weights of a layer.
+
+    The layer must not be part of the trunk.
+    """
     part, _, name = layer.name.partition(".")
     if name == "bbox_pred" and part == "box":
         return "normal", 0.001
     if part == "rpn" or name == "cls_score":
         return "normal", 0.01
-    # The mask head uses PyTorch's definition of fan-out: the second axis of a transposed
-    # convolution is its fan-in.
+    # The mask head uses PyTorch's fan-out, which is computed from the first axis of the weight. For
+    # a transposed convolution, the first axis is the inputs.
     if part == "mask":
         return "normal", math.sqrt(2 / (layer.shape[0] * layer.shape[2] * layer.shape[3]))  # type: ignore[misc]
     return "uniform", math.sqrt(3 / math.prod(layer.shape[1:]))

@@ -1,39 +1,38 @@
-"""Mask R-CNN in PyTorch, channels-last.
+"""Mask R-CNN in PyTorch, in channels-last layout.
 
 Shapes: B images of a replica, padded to H × W pixels, C classes without background, A anchors, S
-sampled anchors, R regions of an image, M of which may be positive, D detections. Batches are
-described in data.py, and parameter names in network.py.
+sampled anchors, R regions of an image, M of which may be positive, D detections. data.py describes
+batches, and network.py describes parameter names.
 
-All frameworks compute a training step in this order:
+In all frameworks, a training step has three phases:
 
-A. The device converts images uint8 (B, H, W, 3) from RGB to BGR float minus the means, and sets the
-padding beyond `size` to
-   0. Stem, stages, pyramid, and RPN on all levels then return logits (B, A) and deltas (B, A, 4).
-      Anchors are ordered by level from the finest, then by cell row by row, then by anchor of the
-      cell.
-B. The host chooses the regions from these values. No gradient flows through boxes. It calls
-   `regions.proposals.propose`, and in training `regions.rois.sample` and `masks.targets`. The
-   positive slots are cut to the number that the batch needs, rounded up (regions/host.py). On a
-   GPU, the device does this with all slots (regions/pytorch.py), and it also computes the mask
-   targets if their kernel is available.
-C. The device pools the regions to 7×7. The box head returns class logits (B, R, C + 1) and deltas
-   (B, R, C + 1, 4). In training, the first slots are pooled to 14×14, and the mask head returns the
-   logits of each slot's class (B, M, 28, 28).
+- Phase A: The device converts images uint8 (B, H, W, 3) from RGB to BGR float minus the means, and
+  sets the padding beyond `size` to 0. Stem, stages, pyramid, and RPN on all levels then return
+  logits (B, A) and deltas (B, A, 4). Anchors are ordered by level from the finest, then by cell row
+  by row, then by anchor of the cell.
+- Phase B: The host selects the regions from the RPN's outputs. Gradients do not flow through boxes.
+  The host calls `regions.proposals.propose`, and in training `regions.rois.sample` and
+  `masks.targets`. The positive slots are cut to the number that the batch needs, rounded up
+  (regions/host.py). On a GPU, the device selects the regions with all slots (regions/pytorch.py).
+  The device also computes the mask targets if their kernel is available.
+- Phase C: The device pools the regions to 7×7. The box head returns class logits (B, R, C + 1) and
+  deltas (B, R, C + 1, 4). In training, the first slots are pooled to 14×14, and the mask head
+  returns the logits of each slot's class (B, M, 28, 28).
 
-The losses are computed in fp32. Each loss is divided by its count on *this device*, which is at
-least 1:
+The losses are computed in fp32. Each loss is divided by the number of its terms on *this device*,
+which is at least 1:
 
 * binary cross-entropy and smooth L1 (β = 1/9) of RPN over the sampled anchors
 * cross-entropy and smooth L1 (β = 1, only of the positives' classes) over the sampled regions
 * binary cross-entropy over the positives, as the mean over a mask's pixels
 
-The sum of the losses divided by the number of devices is a replica's share, because the reference
-averages over devices. All heads and losses are computed in every step, with weights of 0 or 1.
-Without positives, the mask head's gradients exist and are 0.
+The share of a replica is the sum of the losses divided by the number of devices, because the
+reference averages over devices. All heads and losses are computed in every step, with weights of 0
+or 1. Without positive regions, the mask head still has gradients, which are 0.
 
-Evaluation runs A, `propose`, the box head, softmax, `regions.detections.detect`, the mask head on
-the detections, and the sigmoid of each detection's class. A GPU runs all of this on the device if
-the suppression kernel is available. Otherwise the host runs B.
+Evaluation runs phase A, `propose`, the box head, softmax, `regions.detections.detect`, the mask
+head on the detections, and the sigmoid of each detection's class. A GPU runs the whole evaluation
+on the device if the suppression kernel is available. Without this kernel, the host runs phase B.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ from workloads.maskrcnn.workload import MaskRCNN
 
 Tensors = dict[str, Tensor]
 Between = Callable[[Tensor, Tensor], Tensors]
-"""Function that chooses the regions between the network's halves.
+"""Function that selects the regions between the two halves of the network.
 
-It maps RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R), and in
-training also to the targets of the regions.
+The function maps RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R). In
+training, it also returns the targets of the regions.
 """
 
 _live: Norm = partial(
@@ -74,9 +73,9 @@ _live: Norm = partial(
 
 
 class Part(nn.Module):
-    """Module of several layers.
+    """Module that consists of several layers.
 
-    Each layer is registered under the part of its name after the dot.
+    Each layer is registered under the second component of its dotted name.
     """
 
     def __init__(self, layers: list[network.Layer]) -> None:
@@ -94,10 +93,9 @@ def _module(layer: network.Layer) -> nn.Module:
 
 
 class Detector(Trunk):
-    """Mask R-CNN's network.
+    """Mask R-CNN network.
 
-    It maps uint8 images to RPN's outputs, and regions to the heads' outputs, in a single forward
-    pass.
+    A single forward pass maps uint8 images to RPN outputs, and regions to the outputs of the heads.
     """
 
     def __init__(self, layers: network.Network) -> None:
@@ -113,9 +111,9 @@ class Detector(Trunk):
     def forward(self, images: Tensor, sizes: Tensor, between: Between) -> Tensors:
         """Return the inputs of the losses.
 
-        Mask targets are missing if `between` does not return them.
+        Mask targets are included only if `between` returns them.
 
-        The result has the tensors of `between`, and `objectness`, `rpn_delta`, `logits`,
+        The result contains the tensors of `between`, and `objectness`, `rpn_delta`, `logits`,
         `box_delta`, and `mask_logits`.
         """
         maps, objectness, deltas = self.first_half(images, sizes)
@@ -133,11 +131,11 @@ class Detector(Trunk):
         return {**regions, **predicted, "mask_logits": of_masks}
 
     def first_half(self, images: Tensor, sizes: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4).
+        """Return the pyramid's maps, RPN's logits (B, A), and RPN's deltas (B, A, 4).
 
-        The images are (B, H, W, 3).
+        The images have the shape (B, H, W, 3).
 
-        `sizes` (B, 2) are the heights and widths of the images without padding.
+        `sizes` (B, 2) contains the heights and widths of the images without padding.
         """
         maps = self.pyramid(self.stage_maps(self.normalised(images, sizes)))
         objectness, deltas = [], []
@@ -152,7 +150,7 @@ class Detector(Trunk):
     def normalised(self, images: Tensor, sizes: Tensor) -> Tensor:
         """Return blue, green, and red minus their means, (B, 3, H, W).
 
-        Padding beyond `sizes` (B, 2) is 0.
+        Padding beyond the image sizes `sizes` (B, 2) is 0.
         """
         x = images.flip(3).permute(0, 3, 1, 2).to(self.means.dtype) - self.means
         rows, columns = (torch.arange(x.shape[axis], device=x.device) for axis in (2, 3))
@@ -161,7 +159,10 @@ class Detector(Trunk):
         return x
 
     def pyramid(self, stages: list[Tensor]) -> list[Tensor]:
-        """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
+        """Return the maps of the pyramid's levels, the finest first.
+
+        `stages` contains the maps of the trunk's stages.
+        """
         inner = [getattr(self.fpn, f"inner{number}")(stage) for number, stage in enumerate(stages)]
         for number in reversed(range(self.layers.levels - 1)):
             inner[number] += F.interpolate(inner[number + 1], size=inner[number].shape[2:])
@@ -180,9 +181,9 @@ class Detector(Trunk):
     def masks(self, maps: list[Tensor], box: Tensor, level: Tensor, label: Tensor) -> Tensor:
         """Return the mask logits (B, M, 28, 28) of regions.
 
-        They are computed only for the class `label` of each region.
+        The logits are computed only for the class `label` of each region.
 
-        The other 80 channels are not computed.
+        The 80 channels of all other classes are not computed.
         """
         x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
         for number in range(len(self.layers.mask_convolutions)):
@@ -198,7 +199,8 @@ class Detector(Trunk):
 def losses(outputs: Tensors, batch: Mapping[str, Tensor]) -> Tensors:
     """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs` are the outputs of `Detector`, including `mask`. `batch` holds the sampled anchors.
+    `outputs` contains the outputs of `Detector`, including `mask`. `batch` contains the sampled
+    anchors.
     """
     anchor, is_object, weight = (
         batch["anchor"].long(),
@@ -241,7 +243,7 @@ def _smooth_l1(predicted: Tensor, wanted: Tensor, beta: float) -> Tensor:
 
 
 class MaskRCNNTrainer(ImageTrainer):
-    """Mask R-CNN on one device."""
+    """Mask R-CNN trainer for one device."""
 
     workload: MaskRCNN
     inputs = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
@@ -251,11 +253,15 @@ class MaskRCNNTrainer(ImageTrainer):
         super().__init__(workload, worker)
         self.rules = workload.region_rules
         self.positives: on_gpu.Positives
-        """Copies of the current step's regions, from which the host computes the mask targets."""
+        """Host copies of the current step's regions. The host computes the mask targets from these
+        copies.
+        """
         self.arrays: Arrays = {}
-        """Arrays of the current batch. The host reads them between the network's halves."""
+        """Host arrays of the current batch, which the host reads between the halves of the
+        network.
+        """
         self.anchors: dict[tuple[int, ...], list[Tensor]] = {}
-        """Anchors of the levels on the device, by padded shape. Empty on a CPU."""
+        """Anchors of each level on the device, by padded image shape. Empty on a CPU."""
 
     def build(self) -> nn.Module:
         return Detector(self.workload.network)
@@ -265,9 +271,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return {**super().tensors(), **{name: buffers[name] for name in wanted}}
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Tensor]:
-        """Return the batch's arrays on the device.
+        """Return the batch arrays on the device.
 
-        The host arrays that are read between the network's halves are stored.
+        The method also stores the host arrays that are read between the halves of the network.
         """
         self.arrays = batch.arrays
         return super().device_arrays(batch, training)
@@ -275,7 +281,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the sum of the five losses of this device's batch.
 
-        The losses are means, multiplied by the number of images.
+        The losses are means over the batch, multiplied by the number of images.
 
         All devices have the same number of images, so the mean over the global batch is the mean
         over the devices.
@@ -297,10 +303,10 @@ class MaskRCNNTrainer(ImageTrainer):
         return losses(outputs, batch)
 
     def decided(self, decide: Between, objectness: Tensor, deltas: Tensor) -> Tensors:
-        """Return the regions of `decide`.
+        """Return the regions that `decide` selects.
 
-        If they have no mask targets, the copies from which the host computes the targets are
-        started.
+        If the regions have no mask targets, the method starts the copies from which the host
+        computes the targets.
         """
         regions = decide(objectness, deltas)
         if "mask" not in regions:
@@ -310,7 +316,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def between(self, arrays: Arrays, on_device: Mapping[str, Tensor]) -> Between:
         """Return `learned` for the device.
 
-        The copies of its inputs to the device start before the network runs.
+        The copies of the function's inputs to the device start before the network runs.
         """
         values = {
             name: arrays[name] for name in ("box", "label", *on_gpu.POLYGONS * on_gpu.draws_masks())
@@ -324,7 +330,7 @@ class MaskRCNNTrainer(ImageTrainer):
         )
 
     def anchors_on_device(self, arrays: Arrays) -> list[Tensor]:
-        """Return the anchors of each level, (A_l, 4), for a batch's padded images."""
+        """Return the anchors (A_l, 4) of each level for the batch's padded images."""
         shape = arrays["image"].shape[1:3]
         if shape not in self.anchors:
             levels = anchors.level_anchors(self.settings.model, *shape)
@@ -341,17 +347,17 @@ class MaskRCNNTrainer(ImageTrainer):
     def learned(self, arrays: Arrays, objectness: Tensor, deltas: Tensor) -> Tensors:
         """Return the fields of `Regions` for the sampled regions of a batch.
 
-        They are tensors on the device.
+        The fields are tensors on the device.
         """
         proposed = self.proposals(arrays, objectness, deltas, training=True)
         sampled = host.sampled(proposed, arrays, self.settings.seed, self.rules)
         return {name: self.to_device(array) for name, array in sampled.items()}
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the detections.
+        """Return the detections of a batch.
 
-        They are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
-        28).
+        The results are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
+        28, 28).
 
         Slots without a detection are 0.
         """
@@ -388,7 +394,7 @@ class MaskRCNNTrainer(ImageTrainer):
         }
 
     def outputs_on_device(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensors:
-        """Return `outputs` without decisions on the host.
+        """Return the same detections as `outputs`, without selecting regions on the host.
 
         Masks are computed for all D slots of every image.
         """

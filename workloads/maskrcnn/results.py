@@ -1,4 +1,4 @@
-"""Detections at the original image sizes, converted from a trainer's outputs, and COCO's AP."""
+"""COCO's AP, and detections at original image sizes from the outputs of a trainer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from workloads.maskrcnn.input.dataset_info import evaluation_index
 
 
 def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
-    """Return the detections of an evaluation batch without padding, and the evaluated images.
+    """Return the detections of an evaluation batch, and the evaluated images.
+
+    Padding images are left out.
 
     Args:
         batch: `number` (B,) of each image, `size` (B, 2) of the resized image, `width` and `height`
@@ -25,10 +27,10 @@ def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
             label 0 for an empty slot, and `mask` (B, D, s, s), probabilities for the label's class.
 
     Returns:
-        `seen` (b,), the numbers of the evaluated images. For n detections, concatenated over the
-        images: `number`, `label`, and `score` (n,); `box` (n, 4), left, top, width, and height in
-        pixels of the original image; `mask_counts`, the concatenated compressed run lengths; and
-        `mask_bytes` (n,), the number of bytes of each mask in `mask_counts`.
+        `seen` (b,) contains the numbers of the evaluated images. For n detections, concatenated
+        over the images: `number`, `label`, and `score` (n,); `box` (n, 4), left, top, width, and
+        height in pixels of the original image; `mask_counts`, the concatenated compressed run
+        lengths; and `mask_bytes` (n,), the number of bytes of each mask in `mask_counts`.
     """
     arrays = batch.arrays
     boxes, counts, chosen = [np.zeros((0, 4), np.float32)], [], []
@@ -60,7 +62,7 @@ def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
 def compute_metrics(
     detected: Arrays, folder: Path, images: int, evaluator: str
 ) -> dict[str, float]:
-    """Return the AP of boxes and of masks.
+    """Return the COCO AP of boxes and of masks.
 
     Raises:
         ValueError: A validation image was not evaluated exactly once.

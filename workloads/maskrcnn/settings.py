@@ -1,4 +1,4 @@
-"""Settings of Mask R-CNN: model sizes, targets and options."""
+"""Settings of Mask R-CNN: model sizes, targets, and options."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from workloads.common.images.workload import ImageOptions
 from workloads.common.networks.backbones import BackboneOptions
 
 DEMO_TARGETS: Mapping[str, float] = {"BBOX": 0.35, "SEGM": 0.28}
-"""Targets of COCO AP of boxes and masks, with their names in logs.
+"""Demo targets for the COCO AP of boxes and masks, by log name.
 
-The same evaluation must reach both.
+A single evaluation must reach both targets.
 """
 
 REFERENCE_MODEL: Mapping[str, Json] = {
@@ -44,9 +44,10 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "mask_pool": 14,
     "classes": 80,
 }
-"""Reference config/defaults.py and configs/e2e_mask_rcnn_R_50_FPN_1x.yaml, except for
-`padded_shapes` as (height, width): a batch has the smallest shape that its images fit into. The
-reference pads to the largest image of the batch. Values of proposals are pairs (training, test).
+"""Model settings of the reference (config/defaults.py and configs/e2e_mask_rcnn_R_50_FPN_1x.yaml).
+Only `padded_shapes` differ from the reference. Each padded shape is (height, width), and a batch is
+padded to the smallest shape into which its images fit. In contrast, the reference pads to the
+largest image of the batch. The settings of proposals are pairs (training, test).
 """
 DEMO_MODEL: Mapping[str, Json] = {
     **REFERENCE_MODEL,
@@ -76,12 +77,12 @@ DEMO_MODEL: Mapping[str, Json] = {
 
 
 def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:
-    """Return the model with the `padded_shapes` in a text.
+    """Return the model settings with the `padded_shapes` in a string.
 
-    Example: `800x1344+1344x800`. The text `auto` leaves the model unchanged.
+    An example is `800x1344+1344x800`. The string `auto` does not change the model settings.
 
     Raises:
-        ValueError: A side is not a multiple of 32, or an orientation has no shape.
+        ValueError: A side length is not a multiple of 32, or an orientation has no shape.
     """
     if text == "auto":
         return model
@@ -107,7 +108,7 @@ def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:
 
 
 def default_shapes(model: Mapping[str, Json]) -> str:
-    """Return the padded shapes of a model as text for `workload.padded_shapes`."""
+    """Return the padded shapes of a model as a string for `workload.padded_shapes`."""
     return "+".join(f"{height}x{width}" for height, width in model["padded_shapes"])
 
 

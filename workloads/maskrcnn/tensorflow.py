@@ -1,12 +1,13 @@
-"""Mask R-CNN in TensorFlow, NHWC. The order of computations is described in pytorch.py.
+"""Mask R-CNN in TensorFlow, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A
+pytorch.py describes the order of computations, and network.py lists the parameter names. Shapes: B
+images of a replica, H × W pixels, h × w cells of a feature map, C classes without background, A
 anchors, S sampled anchors, R regions of an image, M of which may be positive, D detections.
-Parameters carry the names of network.py.
 
-A step is a single traced function of the batch's fixed shapes. Between the network's halves, the
-step calls the host (`tf.numpy_function`). A step on a GPU waits for this call. With `compile`, XLA
-compiles the first half and the heads, but not the host's decisions and the pooling between them.
+A step is a single traced function of the batch's fixed shapes. Between the two halves of the
+network, the step calls the host (`tf.numpy_function`). On a GPU, a step waits for this call. With
+`compile`, XLA compiles the first half and the heads. The region selection on the host and the
+pooling are not compiled.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from workloads.maskrcnn.workload import MaskRCNN
 
 Maps = list[tf.Tensor]
 Half = tuple[Maps, tf.Tensor, tf.Tensor]
-"""The pyramid's bordered maps, RPN's logits (B, A), and its deltas (B, A, 4)."""
+"""The pyramid's bordered maps, RPN's logits (B, A), and RPN's deltas (B, A, 4)."""
 
 LEARNED = {
     "box": tf.float32,
@@ -40,14 +41,17 @@ LEARNED = {
     "weight": tf.float32,
     "delta": tf.float32,
 }
-"""Arrays that the host computes between the halves in training, in addition to `mask`."""
+"""Arrays that the host computes in training between the two halves of the network, in addition to
+`mask`.
+"""
 DETECTED = {"box": tf.float32, "score": tf.float32, "label": tf.int32, "level": tf.int32}
 
 
 class Detector(ImageModel):
-    """Mask R-CNN's network.
+    """Mask R-CNN network.
 
-    It maps uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads' outputs.
+    The network maps uint8 images (B, H, W, 3) to RPN outputs, and regions to the outputs of the
+    heads.
     """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
@@ -66,9 +70,10 @@ class Detector(ImageModel):
         )
 
     def _first_half(self, images: tf.Tensor, sizes: tf.Tensor, training: bool) -> Half:
-        """Compute the first half of the network from images with `sizes` (B, 2).
+        """Compute the first half of the network.
 
-        In training, the running statistics are updated.
+        `sizes` (B, 2) contains the image sizes without padding. If `training` is set, the running
+        statistics are updated.
         """
         maps = self.pyramid(self.stage_maps(self.normalised(images, sizes), self.layers, training))
         hidden, *heads = self.layers.rpn
@@ -85,7 +90,7 @@ class Detector(ImageModel):
     def normalised(self, images: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
         """Return blue, green, and red minus their means, (B, H, W, 3).
 
-        Padding beyond `sizes` (B, 2) is 0.
+        Padding beyond the image sizes `sizes` (B, 2) is 0.
         """
         x = tf.cast(tf.reverse(images, [3]), tf.float32) - tf.constant(network.BGR_MEANS)
         rows = tf.range(images.shape[1]) < sizes[:, :1]
@@ -95,7 +100,10 @@ class Detector(ImageModel):
         )
 
     def pyramid(self, stages: Maps) -> Maps:
-        """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
+        """Return the maps of the pyramid's levels, the finest first.
+
+        `stages` contains the maps of the trunk's stages.
+        """
         inner = [
             self.biased(stage, layer)
             for stage, layer in zip(stages, self.layers.inner, strict=True)
@@ -108,12 +116,12 @@ class Detector(ImageModel):
         ]
 
     def _added(self, finer: tf.Tensor, coarser: tf.Tensor) -> tf.Tensor:
-        """Return the sum of a map and the next coarser map.
+        """Return the sum of a feature map and the upsampled next coarser map.
 
-        The cells of the coarser map are repeated twice in each direction.
+        The upsampling repeats the cells of the coarser map twice in each direction.
 
-        XLA has no gradient of the resize operator, so the cells are broadcast. Without XLA, a
-        broadcast takes four times as long as a resize.
+        In XLA, the resize operator has no gradient, so the cells are broadcast. Without XLA, a
+        resize is used, because a broadcast takes four times as long.
         """
         if not self.compiled:
             return finer + tf.raw_ops.ResizeNearestNeighbor(images=coarser, size=finer.shape[1:3])
@@ -134,9 +142,9 @@ class Detector(ImageModel):
     def _boxes(self, pooled: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return class logits (N, C + 1) and deltas (N, 4 · (C + 1)).
 
-        The inputs are pooled maps (N, 7, 7, channels).
+        `pooled` contains the pooled maps (N, 7, 7, channels).
 
-        The maps are transposed to channels first, the layout of the weights.
+        The maps are transposed to channels first, because the weights expect this order.
         """
         first, second, logits, deltas = self.layers.box
         x = tf.reshape(tf.transpose(tf.cast(pooled, self.dtype), [0, 3, 1, 2]), [-1, first.inputs])
@@ -152,18 +160,18 @@ class Detector(ImageModel):
     def masks(self, maps: Maps, box: tf.Tensor, level: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         """Return the mask logits (B, M, 28, 28) of regions.
 
-        They are computed only for the class `label` of each region.
+        The logits are computed only for the class `label` of each region.
         """
         pooled = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
         logits = self._mask_head(pooled, tf.reshape(label, [-1]))
         return tf.reshape(logits, [box.shape[0], -1, *logits.shape[1:]])
 
     def _masks(self, pooled: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        """Return mask logits (N, 28, 28) of pooled maps (N, 14, 14, channels) with classes (N,).
+        """Return mask logits (N, 28, 28) for pooled maps (N, 14, 14, channels).
 
-        The transposed convolution is a single matrix product that computes four cells from each
-        cell. The four cells are put into the map's order after the last layer, when a single
-        channel is left.
+        `label` (N,) selects the class of each map. The transposed convolution is a single matrix
+        product that computes four cells from each cell. The four cells are moved to their positions
+        in the map after the last layer, when the map has a single channel.
         """
         x, side = tf.cast(pooled, self.dtype), pooled.shape[1]
         for layer in self.layers.mask_convolutions:
@@ -189,9 +197,9 @@ class Detector(ImageModel):
 def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
     """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs` holds the host's arrays of `MaskRCNNTrainer.between`, and `objectness`, `rpn_delta`,
-    `logits`, `box_delta`, and `mask_logits`. `batch` holds `anchor`, `anchor_label`, and
-    `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
+    `outputs` contains the arrays that `MaskRCNNTrainer.between` returns, and `objectness`,
+    `rpn_delta`, `logits`, `box_delta`, and `mask_logits`. `batch` contains `anchor`,
+    `anchor_label`, and `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
     """
     anchor, is_object, weight = (
         batch[name] for name in ("anchor", "anchor_label", "anchor_weight")
@@ -219,7 +227,10 @@ def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
 
 
 def _mean(values: tf.Tensor, weights: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
-    """Return the weighted sum divided by the sum of `counted`, which is at least 1."""
+    """Return the weighted sum divided by the sum of `counted`.
+
+    The divisor is at least 1.
+    """
     return tf.reduce_sum(values * weights) / tf.maximum(tf.reduce_sum(counted), 1)
 
 
@@ -231,7 +242,7 @@ def _smooth_l1(difference: tf.Tensor, beta: float) -> tf.Tensor:
 
 
 class MaskRCNNTrainer(ImageTrainer):
-    """Mask R-CNN on one device. Several processes sum their gradients."""
+    """Mask R-CNN trainer for one device. Several processes sum their gradients."""
 
     workload: MaskRCNN
     inputs = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
@@ -246,16 +257,18 @@ class MaskRCNNTrainer(ImageTrainer):
         assert self.updates.accumulation_steps == 1, "the host chooses regions for whole batches"
         self.rules = workload.region_rules
         self.arrays: Arrays = {}
-        """Arrays of the current batch. The host reads them between the network's halves."""
+        """Host arrays of the current batch, which the host reads between the halves of the
+        network.
+        """
 
     def build_model(self) -> Detector:
-        """Return the workload's network."""
+        """Return the network of the workload."""
         return Detector(self.workload.network, self.dtype, not self.on_gpu, self.parts_compiled)
 
     def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
-        """Return the batch's arrays on the device.
+        """Return the batch arrays on the device.
 
-        The host arrays that are read between the network's halves are stored.
+        The method also stores the host arrays that are read between the halves of the network.
         """
         self.arrays = batch.arrays
         return super().tensors(batch, training)
@@ -263,7 +276,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the sum of the five losses of this device's batch.
 
-        The losses are means, multiplied by the number of images.
+        The losses are means over the batch, multiplied by the number of images.
 
         All devices have the same number of images, so the mean over the global batch is the mean
         over the devices.
@@ -287,11 +300,11 @@ class MaskRCNNTrainer(ImageTrainer):
         return losses(predicted, batch)
 
     def between(self, objectness: tf.Tensor, deltas: tf.Tensor) -> Tensors:
-        """Return the host's arrays for training.
+        """Return the arrays that the host computes for training.
 
-        They are `LEARNED`, (B, R, …) each, and `mask` (B, M, 28, 28).
+        The arrays are `LEARNED`, (B, R, …) each, and `mask` (B, M, 28, 28).
 
-        No gradient flows through them.
+        Gradients do not flow through these arrays.
         """
         side, types = self.rules.mask_side, {**LEARNED, "mask": tf.float32}
         outputs = tf.numpy_function(self.learned, [objectness, deltas], list(types.values()))
@@ -318,10 +331,10 @@ class MaskRCNNTrainer(ImageTrainer):
         return [arrays[name] for name in (*LEARNED, "mask")]
 
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the detections.
+        """Return the detections of a batch.
 
-        They are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
-        28).
+        The results are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
+        28, 28).
 
         Slots without a detection are 0.
         """
@@ -347,9 +360,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return {name: detected[name] for name in ("box", "score", "label")} | {"mask": mask}
 
     def proposed(self, objectness: Array, deltas: Array) -> tuple[Array, Array, Array]:
-        """Compute on the host the proposals (B, R, 4) and their levels (B, R).
+        """Compute the proposals (B, R, 4) and their levels (B, R) on the host.
 
-        Also computes the number of proposals per image (B,).
+        The third result is the number of proposals per image (B,).
         """
         proposals = self.proposals(objectness, deltas, training=False)
         box = stacked([of_image.box for of_image in proposals])
@@ -364,9 +377,9 @@ class MaskRCNNTrainer(ImageTrainer):
     def detected(
         self, box: Array, counts: Array, probabilities: Array, deltas: Array
     ) -> list[Array]:
-        """Compute on the host the arrays of `DETECTED`.
+        """Compute the arrays of `DETECTED` on the host.
 
-        Also computes the number of slots for which masks are computed.
+        The last result is the number of slots for which masks are computed.
         """
         proposed = [of_image[:count] for of_image, count in zip(box, counts, strict=True)]
         detections = detect(

@@ -1,6 +1,6 @@
 """Object detection and instance segmentation: Mask R-CNN R50-FPN on COCO.
 
-MLPerf Training has the benchmark in v0.5 to v0.7.
+MLPerf Training v0.5 to v0.7 includes this benchmark.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from workloads.maskrcnn.settings import (
 )
 
 BOUNDARY_IMAGES = 16
-"""Images per step in the units of `decay_boundaries` (rules of v0.7,
+"""Number of images per step to which `decay_boundaries` refer (rules of v0.7,
 opt_learning_rate_decay_steps).
 """
 
 
 class MaskRCNN(DetectionWorkload):
-    """Object detection, heavy-weight benchmark."""
+    """Heavy-weight object detection with Mask R-CNN."""
 
     name = "maskrcnn"
     mlperf_name = "maskrcnn"
@@ -68,7 +68,7 @@ class MaskRCNN(DetectionWorkload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile, with the padded shapes that the user set.
 
-        All rounds have the same two targets. v0.5 uses COCO 2014.
+        All rounds have the same two targets. Round v0.5 uses COCO 2014.
         """
         shapes = str(options.get("padded_shapes") or "auto")
         demo = Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, shapes), DEMO_TARGETS)
@@ -76,7 +76,7 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
-        """Return the published backbone of Detectron or torchvision."""
+        """Return the published backbone weights of Detectron or torchvision."""
         layers = network.build(model)
         return backbone.PUBLISHED, backbone.shapes(layers), partial(backbone.decode, layers=layers)
 
@@ -88,7 +88,7 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of values for an image of the largest padded shape."""
+        """Return the number of activation values for an image of the largest padded shape."""
         height, width = max(settings.model["padded_shapes"], key=lambda shape: shape[0] * shape[1])
         return network.activation_values(
             network.build(settings.model), settings.model, height, width
@@ -96,9 +96,9 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of `activation_values`.
+        """Return the number of bytes of `activation_values`.
 
-        Each value is stored once, since a frozen norm stores no values.
+        Each value is stored once, because a frozen batch norm stores no values.
         """
         return cls.activation_values(settings) * (
             2 if settings.precision in ("bf16", "fp16") else 4
@@ -106,9 +106,9 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps of an epoch.
+        """Return the number of steps in an epoch.
 
-        Each device fills batches of a single orientation from its part of the images.
+        Each device fills batches of a single orientation from its share of the images.
         """
         orientations = sum(
             self.dataset_info.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes
@@ -120,7 +120,7 @@ class MaskRCNN(DetectionWorkload):
     # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate: a linear warm-up, then steps or half a cosine."""
+        """Return the learning rate: a linear warm-up, then steps or half a cosine."""
         values = self.options
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if step < warmup_steps:
@@ -129,9 +129,9 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def warmup_slope(self) -> float:
-        """Increase of the rate per warm-up step.
+        """Return the increase of the learning rate per warm-up step.
 
-        It is `opt_learning_rate_warmup_factor` of the rules: rate / (steps · 2^k).
+        The rules call this increase `opt_learning_rate_warmup_factor`: rate / (steps · 2^k).
         """
         values = self.options
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
@@ -150,9 +150,10 @@ class MaskRCNN(DetectionWorkload):
             yield epoch * self.steps_per_epoch
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Return the rule: biases have twice the rate and no decay.
+        """Return the update rule of a parameter.
 
-        Frozen parameters are as in the reference.
+        Biases have twice the learning rate of weights and no weight decay. The frozen parameters
+        are the same as in the reference.
         """
         return network.parameter_rule(self.network, parameter, self.options.weight_decay)
 
@@ -161,11 +162,11 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def objects_most(self) -> int:
-        """Largest number of objects in an image: the slots per image of a batch."""
+        """Return the maximum number of objects in an image, which is the slots per image."""
         return self.dataset_info.sizes["objects_per_image_most"]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Return the shapes of the arrays of `data.SampleData`.
+        """Return the array shapes of `data.SampleData`.
 
         The image, the ragged polygons, and `epoch` are left out.
         """
@@ -182,7 +183,10 @@ class MaskRCNN(DetectionWorkload):
         }
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of the image and of `size`, the size of its valid part."""
+        """Return the shapes of the image and of `size`.
+
+        `size` is the size of the image without padding.
+        """
         count = self.evaluation_batch_size
         return [
             {**specs, "size": ArraySpec((count, 2), "int32")}
@@ -190,9 +194,9 @@ class MaskRCNN(DetectionWorkload):
         ]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Return gray images that fill the padded shape, without objects and samples.
+        """Return gray images that fill the padded shape, without objects and sampled anchors.
 
-        The loss is 0.
+        The loss of the batch is 0.
         """
         batch = super().dummy_batch(specs)
         count, height, width, _ = batch.arrays["image"].shape
@@ -213,9 +217,10 @@ class MaskRCNN(DetectionWorkload):
         return network.initial_weights(self.network, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the arrays.
+        """Open the prepared arrays.
 
-        Threads read, decode and resize images and match them to anchors during training.
+        During training, threads read, decode, and resize images and match their objects with
+        anchors.
         """
         from workloads.maskrcnn.input.data import SampleData
         from workloads.maskrcnn.input.synthetic import SyntheticSampleData
@@ -229,7 +234,7 @@ class MaskRCNN(DetectionWorkload):
         return results.eval_batch_metrics(batch, outputs)
 
     def compute_metrics(self, arrays: Arrays) -> dict[str, float]:
-        """Return COCO AP of boxes and masks.
+        """Return the COCO AP of boxes and of masks.
 
         Raises ValueError unless each validation image was evaluated exactly once.
         """

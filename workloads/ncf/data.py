@@ -1,9 +1,10 @@
 """Training and evaluation batches of NCF, computed on demand from the prepared arrays.
 
-An epoch has 5 samples per training positive. Sample s belongs to positive s // 5, and k = s % 5 is
-0 for the positive itself (label 1) and 1 … 4 for its negatives (label 0). A random permutation per
-epoch orders the samples. Step t of an epoch uses positions [t·B, min((t + 1)·B, 5·P)). If it has n
-samples, replica r of R uses samples [r·⌈n/R⌉, min((r + 1)·⌈n/R⌉, n)) of the step.
+An epoch has 5 samples per training positive. Sample s belongs to positive s // 5. k = s % 5 is 0
+for the positive sample (label 1) and 1 … 4 for its negative samples (label 0). In each epoch, a
+random permutation orders the samples. Step t of an epoch uses positions [t·B, min((t + 1)·B, 5·P))
+of the permutation. If the step has n samples, replica r of R uses samples [r·⌈n/R⌉, min((r +
+1)·⌈n/R⌉, n)) of the step.
 """
 
 from __future__ import annotations
@@ -36,19 +37,21 @@ from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Sharding
 BURST_SAMPLES = 1 << 18
 """Number of samples (4 MiB) that are generated at a time if batches are small.
 
-Training evicts the sampler's data from the caches between steps. Generating a single batch of 8,192
-at a time took three times as long on one core.
+Between steps, training evicts the sampler's data from the CPU caches. On one core, generating a
+single batch of 8,192 samples at a time took three times as long as generating this number of
+samples at a time.
 """
 CPU_EVALUATION_USERS = 64
 GPU_EVALUATION_USERS = (1 << 20) // (EVALUATION_NEGATIVES + 1)
-"""Users per batch: about a million scores at once, as in NVIDIA's submission.
+"""Number of users per evaluation batch on a GPU. A batch has about a million scores, as in NVIDIA's
+submission.
 
-Not measured on a GPU.
+The number was not tuned on a GPU.
 """
 
 
 class NCFData:
-    """`workloads.api.DataPipeline` over a prepared MovieLens data set.
+    """Input pipeline over a prepared MovieLens data set.
 
     Arrays of a training batch, all (b,) with b = samples per replica including padding:
 
@@ -86,9 +89,9 @@ class NCFData:
     # ----------------------------------------------------------------------------------------------
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield the batches of steps first_step … stop_step - 1, which may span several epochs.
+        """Yield the batches of steps first_step … stop_step - 1.
 
-        A background thread generates the batches.
+        The steps may span several epochs. A background thread generates the batches.
         """
         local_samples = self.sharding.padded(0) * len(self.worker.replica_ids)
         steps = max(1, BURST_SAMPLES // local_samples)
@@ -113,7 +116,7 @@ class NCFData:
             ]
 
     def order(self, epoch: int) -> Permutation:
-        """Return the order of an epoch's samples."""
+        """Return the random order of an epoch's samples."""
         return Permutation(stream(self.seed, "ncf order", epoch), self.samples_per_epoch)
 
     def _train_batch(self, step: int, replica: int, epoch: int, order: Permutation) -> Batch:
@@ -168,7 +171,7 @@ class NCFData:
     def positives(self) -> Positives:
         """Return the bitmap of training positives.
 
-        The first call builds it on all cores of the process.
+        The first call builds the bitmap on all CPU cores of the process.
         """
         if self._positives is None:
             self._positives = Positives(
@@ -180,10 +183,11 @@ class NCFData:
     # ----------------------------------------------------------------------------------------------
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Yield batches of `users_per_batch` users.
+        """Yield evaluation batches of `users_per_batch` users.
 
         User u belongs to replica u % num_replicas. Every replica has the same number of batches.
-        The weight sum of a batch is its number of valid users. The first call draws the negatives.
+        The weight sum of a batch is its number of valid users. The first call draws the negative
+        items.
         """
         tables = self._evaluation_tables()
         size, replicas = self.users_per_batch, self.worker.num_replicas
@@ -198,7 +202,8 @@ class NCFData:
                 count = counts[replica]
                 if count == size:
                     user, item = users[first : first + size], items[first : first + size]
-                elif len(users):  # pad with the last user, so that every batch has the same shape
+                # the last user pads the batch, so that every batch has the same shape
+                elif len(users):
                     rows = np.minimum(np.arange(first, first + size), len(users) - 1)
                     user, item = users[rows], items[rows]
                 else:
@@ -211,7 +216,7 @@ class NCFData:
             yield batches
 
     def _evaluation_tables(self) -> list[tuple[Int32s, Int32s]]:
-        """Return users (n,) and candidates (n, 1000) of each local replica."""
+        """Return the users (n,) and candidate items (n, 1000) of each local replica."""
         if self._evaluation is None:
             tables = []
             for replica in self.worker.replica_ids:
@@ -237,7 +242,7 @@ def sample_on_device(settings: Settings) -> bool:
     """Return whether the trainer generates the training samples on the device.
 
     Raises:
-        ValueError: The option is `on`, but framework and device do not support it.
+        ValueError: The option is `on`, but the framework or the device does not support it.
     """
     option = build_options(NCFOptions, settings).sample_on_device
     supported = (settings.framework, settings.device) == ("pytorch", "cuda")
@@ -253,8 +258,8 @@ def sample_on_device(settings: Settings) -> bool:
 def drawn_by_device(order: Permutation, positions: range, key: np.uint64) -> dict[str, Array]:
     """Return the arrays from which the device generates samples.
 
-    `order` int32 (6, n) holds the tables of the permutation, padded with 0. `draw` int64 (3,) holds
-    the first position, the number of positions, and the key of the negatives.
+    `order` int32 (6, n) contains the tables of the permutation, padded with 0. `draw` int64 (3,)
+    contains the first position, the number of positions, and the key of the negative items.
     """
     tables = np.zeros((len(order.tables), max(map(len, order.tables))), np.int32)
     for row, table in zip(tables, order.tables, strict=True):
@@ -266,7 +271,7 @@ def drawn_by_device(order: Permutation, positions: range, key: np.uint64) -> dic
 
 
 def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batch]]:
-    """Yield the same batches, generated `steps` at a time."""
+    """Yield the same batches, but generate `steps` batches at a time."""
     while burst := list(itertools.islice(batches, steps)):
         yield from burst
 
@@ -274,7 +279,7 @@ def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batc
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Return the number of users per evaluation batch.
 
-    It is the option of the same name, limited to the users of a replica.
+    The number is the option of the same name, limited to the number of users per replica.
     """
     option = build_options(NCFOptions, settings).evaluation_users_per_batch
     count = (
@@ -290,6 +295,7 @@ def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) ->
 def _threads(device: str, worker: WorkerContext) -> int:
     """Return the number of threads that generate batches.
 
-    It is 1 if the CPU trains, and up to 8 for a GPU, which consumes far more samples per second.
+    The number is 1 if the CPU trains. For GPUs, which consume far more samples per second, the
+    number is up to 8.
     """
     return 1 if device == "cpu" else min(8, process_cores(worker))

@@ -1,9 +1,9 @@
-"""Preparation of MovieLens data: filter the users, renumber the ids, hold out one item per user.
+"""MovieLens preparation: filter users, renumber ids, and hold out one item per user.
 
 The prepared data set consists of memory-mappable arrays: `train_user.npy` and `train_item.npy`,
 int32 (P,), sorted by user, then by file order, and `test_item.npy`, int32 (users,). The value of a
-rating is ignored, so every rating is a positive (reference convert.py). Evaluation negatives are
-not part of the prepared data, because a run draws them after its clock has started.
+rating is ignored, so every rating is a positive sample (reference convert.py). Negative items for
+evaluation are not part of the prepared data, because a run draws them after its clock has started.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from workloads.ncf import ratings as files
 from workloads.ncf.ratings import Ratings
 
 MINIMUM_RATINGS = 20
-"""Users with fewer ratings are dropped (reference convert.py; logged as preproc_hp_min_ratings)."""
+"""Minimum number of ratings per user. Users with fewer ratings are dropped (reference convert.py;
+logged as preproc_hp_min_ratings).
+"""
 LEAST_MINIMUM = 2
-"""The split needs two ratings per user: a test item and at least one training item."""
+"""Lowest allowed minimum. The split needs two ratings per user: a test item and at least one
+training item.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,10 @@ class Split:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the counts for the manifest. `ratings` excludes dropped ratings."""
+        """Return the counts for the manifest.
+
+        `ratings` excludes dropped ratings.
+        """
         users, train = len(self.test_item), len(self.train_user)
         return {
             "ratings": users + train,
@@ -56,16 +63,16 @@ class Split:
 def split(
     ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two: bool = True
 ) -> Split:
-    """Return the leave-one-out split: the latest rating of each user is the test item.
+    """Return the leave-one-out split, in which each user's latest rating is the test item.
 
-    If several ratings of a user have the latest time, the last in the file is the test item.
-    Repeated (user, item) pairs count once, at their latest time. Users with fewer than
-    `minimum_ratings` items are dropped. Users and items get new ids from 0, in the order in
+    If several ratings of a user have the latest time, the last of these ratings in the file is the
+    test item. A repeated (user, item) pair is used once, with its latest time. Users with fewer
+    than `minimum_ratings` items are dropped. Users and items get new ids from 0, in the order in
     which they first appear in the remaining ratings of the file.
 
     Raises:
-        ValueError: With `require_two`, a user has fewer than two items; or no user has enough
-            items. The message has one line.
+        ValueError: No user has enough items, or `require_two` is set and a user has fewer than two
+            items. The error message is one line.
     """
     import pandas
 
@@ -90,7 +97,10 @@ def split(
 def _check_users(
     name: str, ids: Int64s, per_user: Int64s, minimum_ratings: int, require_two: bool
 ) -> None:
-    """Raise ValueError if no user has enough items, or a user has a single item."""
+    """Raise ValueError if no user has enough items, or a user has only one item.
+
+    The second condition is checked only with `require_two`.
+    """
     if require_two and int(per_user.min()) < LEAST_MINIMUM:
         poor = int(np.argmax(per_user < LEAST_MINIMUM))
         raise ValueError(
@@ -105,10 +115,10 @@ def _check_users(
 
 
 def _latest(user: Int64s, item: Int64s, time: Int64s, items: int) -> Int64s:
-    """Return the rows to keep, in file order.
+    """Return the ratings to keep, as indices in file order.
 
-    The latest row of each repeated (user, item) pair is kept, or the last in the file if times are
-    equal.
+    For each repeated (user, item) pair, the latest rating is kept. If the times are equal, the last
+    rating in the file is kept.
     """
     pair = user * items + item
     ordered = np.sort(pair)
@@ -122,7 +132,10 @@ def _latest(user: Int64s, item: Int64s, time: Int64s, items: int) -> Int64s:
 def _leave_one_out(
     user: Int64s, item: Int64s, time: Int64s, duplicates: int, dropped: int
 ) -> Split:
-    """Sort the rows by user, keeping the file order, and hold out each user's latest row."""
+    """Sort the ratings by user and hold out the latest rating of each user.
+
+    The ratings of a user stay in file order.
+    """
     users, items = int(user.max()) + 1, int(item.max()) + 1
     order = np.argsort(user.astype(np.int32), kind="stable")
     user, item, time = user[order], item[order], time[order]
@@ -148,15 +161,17 @@ def write(result: Split, folder: Path) -> None:
 
 
 class MovieLens(manifests.Prepared):
-    """A MovieLens data set. Set `min_ratings` before `prepare` to change the filter."""
+    """MovieLens data set. To change the filter, set `min_ratings` before `prepare`."""
 
     archive_md5: ClassVar[str] = ""
-    """MD5 of the published zip, from the publisher's NAME.zip.md5."""
+    """MD5 of the published zip file, from the publisher's NAME.zip.md5."""
     prepare_options = ("min_ratings",)
 
     def __init__(self) -> None:
         self.min_ratings: int | None = None
-        """None: use the reference's 20, and treat a user with a single rating as an error."""
+        """Minimum number of ratings per user. None selects the reference's 20, and a user with a
+        single rating is then an error.
+        """
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
         minimum = MINIMUM_RATINGS if self.min_ratings is None else self.min_ratings
@@ -179,7 +194,10 @@ class MovieLens(manifests.Prepared):
         return self.lines(manifest, destination)
 
     def manifest(self, ratings: Ratings, result: Split, minimum: int, md5: str = "") -> Manifest:
-        """Return the manifest without its list of files. `md5` is the MD5 of the source file."""
+        """Return the manifest without its list of files.
+
+        `md5` is the MD5 of the source file.
+        """
         how = f"prepare it from {self.name}.zip, MD5 {self.archive_md5}"
         compared = f"{self.name}.zip by MD5" if md5 == self.archive_md5 and md5 else ""
         notes = manifests.unlike(self.name, result.counts, compared, how)
@@ -217,10 +235,10 @@ class MovieLens(manifests.Prepared):
 
 
 class ML20M(MovieLens):
-    """MovieLens 20M (ml-20m.zip), the data set of NCF's target of 0.635.
+    """MovieLens 20M (ml-20m.zip), for which the rules define NCF's target of 0.635.
 
-    The counts are from its README and the reference logs. The digest is also in the reference's
-    verify_dataset.sh.
+    The numbers of users, items, and ratings are from the data set's README and the reference logs.
+    The digest is also in the reference's verify_dataset.sh.
     """
 
     name = "ml-20m"
@@ -228,14 +246,20 @@ class ML20M(MovieLens):
 
 
 class ML1M(MovieLens):
-    """MovieLens 1M (ml-1m.zip). The counts are from its README."""
+    """MovieLens 1M (ml-1m.zip).
+
+    The numbers of users, items, and ratings are from the data set's README.
+    """
 
     name = "ml-1m"
     archive_md5 = "c4d9eecfca2ab87c1945afe126590906"
 
 
 class ML100K(MovieLens):
-    """MovieLens 100K (ml-100k.zip). The counts are from its README."""
+    """MovieLens 100K (ml-100k.zip).
+
+    The numbers of users, items, and ratings are from the data set's README.
+    """
 
     name = "ml-100k"
     archive_md5 = "0e33842e24a9c977be4e0107933c0723"

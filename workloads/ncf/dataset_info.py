@@ -1,4 +1,4 @@
-"""Counts of a prepared MovieLens data set, read from its manifest."""
+"""Sizes of a prepared MovieLens data set, read from its manifest."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from workloads.common.data.published import COUNTS
 
 
 def load_dataset_info(data_dir: str | Path) -> DatasetInfo:
-    """Return the counts in the manifest of a prepared MovieLens data set.
+    """Return the sizes in the manifest of a prepared MovieLens data set.
 
     Raises:
-        ValueError: The data set is missing or is not a MovieLens data set. The message contains the
-            command that prepares it.
+        ValueError: The data set is missing or is not a MovieLens data set. The error message
+            contains the command that prepares the data set.
     """
     folder = Path(data_dir)
     manifest = prepared(folder, "ml-20m", source="FILE_OR_ZIP")
@@ -32,7 +32,7 @@ def load_dataset_info(data_dir: str | Path) -> DatasetInfo:
 
 
 def published_facts() -> DatasetInfo:
-    """Return the counts of ML-20M for runs on synthetic batches."""
+    """Return the published sizes of ML-20M for runs on synthetic batches."""
     return _facts(COUNTS["ml-20m"], 20, "synthetic")
 
 

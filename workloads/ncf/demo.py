@@ -1,10 +1,10 @@
 """Generated data set of the NCF demo, written as a MovieLens ratings file.
 
-Users and items are points in a latent space. Users belong to taste clusters. The score of an item
-is its match with the user, minus the logarithm of its popularity rank, plus noise. Each user rates
-the items with the highest scores. A factor model can learn this data set, but ranking by popularity
-cannot reach the target: HR@10 is about 0.79 for the true score (the maximum), 0.15 for popularity,
-and 0.01 for chance.
+Users and items are vectors in a latent space. Users belong to taste clusters. The score of an item
+is its similarity to the user, minus the logarithm of its popularity rank, plus noise. Each user
+rates the items with the highest scores. A factor model can learn this data set. Ranking by
+popularity cannot reach the target: HR@10 is about 0.79 for the true score (the maximum), 0.15 for
+popularity, and 0.01 for chance.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from workloads.ncf import ratings as files
 from workloads.ncf.dataset import MINIMUM_RATINGS, MovieLens, split, write
 
 SEED = 1
-"""Seed of the data set. It does not depend on the seed of a run."""
+"""Seed of the data set. The seed does not depend on the seed of a run."""
 USERS, ITEMS = 2000, 1600
-"""Some items are rated by no user: about 1,530 remain."""
+"""Number of users and of generated items. About 1,530 items have a rating, and the remaining
+items are dropped.
+"""
 FACTORS, CLUSTERS = 8, 16
 CLUSTER_WEIGHT, OWN_WEIGHT = 0.7, 0.7
 MATCH_WEIGHT = 4.0
 NOISE = 0.8
-"""Scale of the Gumbel noise, which sets the difficulty: the maximum of HR@10 is near 0.79."""
+"""Scale of the Gumbel noise. The noise sets the difficulty: the maximum HR@10 is near 0.79."""
 RATINGS_MEDIAN, RATINGS_SPREAD = 41, 0.3
 """Median and log-standard deviation of the number of ratings per user.
 
-The number of ratings is at least MINIMUM_RATINGS.
+A user has at least MINIMUM_RATINGS ratings.
 """
 FIRST_SECOND = 1_400_000_000
-"""First timestamp (May 2014)."""
+"""Unix time of the first rating (May 2014)."""
 
 
 def _normals(label: str, rows: int, columns: int) -> Float64s:
@@ -48,22 +50,25 @@ def _normals(label: str, rows: int, columns: int) -> Float64s:
 
 
 def true_scores() -> Float64s:
-    """Return the score of each item for each user without noise, (USERS, ITEMS)."""
+    """Return the noise-free score of each item for each user, (USERS, ITEMS)."""
     cluster = integers(bits(stream(SEED, "cluster of user"), np.arange(USERS)), CLUSTERS)
     centres = _normals("cluster centres", CLUSTERS, FACTORS)
     users = CLUSTER_WEIGHT * centres[cluster] + OWN_WEIGHT * _normals("users", USERS, FACTORS)
     items = _normals("items", ITEMS, FACTORS) * math.sqrt(1 / FACTORS)
     rank = Permutation(stream(SEED, "popularity rank"), ITEMS)(np.arange(ITEMS)) + 1
     match = np.zeros((USERS, ITEMS))
-    # The sum runs in a fixed order. A library may add the terms of a matrix product in any order,
-    # so that its rounding differs between machines.
+    # The factors are summed in a fixed order. A matrix product in a library may sum them in any
+    # order, so its rounding would differ between machines.
     for factor in range(FACTORS):
         match += users[:, factor, None] * items[None, :, factor]
     return MATCH_WEIGHT * match - log(rank)
 
 
 def generate() -> tuple[Int64s, Int64s, Int64s]:
-    """Return user, item, and position in the user's history, each (n,), sorted by user and item."""
+    """Return user, item, and position in the user's history of each rating.
+
+    The three arrays (n,) are sorted by user and item.
+    """
     draws = uniform(bits(stream(SEED, "gumbel"), np.arange(USERS * ITEMS))).reshape(USERS, ITEMS)
     scores = true_scores() - NOISE * log(-log(draws + 2.0**-54))
     spread = normal(bits(stream(SEED, "ratings of user"), np.arange(USERS)), np.float64)
@@ -75,7 +80,8 @@ def generate() -> tuple[Int64s, Int64s, Int64s]:
     chosen = np.zeros((USERS, ITEMS), bool)
     np.put_along_axis(chosen, best, np.arange(ITEMS) < np.array(counts)[:, None], axis=1)
     user, item = np.nonzero(chosen)
-    # The position of an item in a user's history is the rank of its hash among the user's hashes.
+    # The position of an item in a user's history is the rank of the item's hash among the user's
+    # hashes.
     order = np.lexsort((bits(stream(SEED, "history"), user, item), user))
     position = np.empty(len(user), np.int64)
     position[order] = np.arange(len(user)) - np.searchsorted(user, user)[order]
@@ -83,9 +89,9 @@ def generate() -> tuple[Int64s, Int64s, Int64s]:
 
 
 def ratings_csv() -> str:
-    """Return the data set as the text of a `ratings.csv`.
+    """Return the data set as the content of a `ratings.csv` file.
 
-    Ids start at 1, stars are drawn by hash, and the ratings of a user are an hour apart.
+    Ids start at 1, stars are drawn by hash, and the ratings of a user are one hour apart.
     """
     user, item, position = generate()
     stars = (integers(bits(stream(SEED, "stars"), np.arange(len(user))), 10) + 1) / 2
@@ -95,12 +101,15 @@ def ratings_csv() -> str:
 
 
 class MLDemo(Generated, MovieLens):
-    """The generated data set. Layout and preparation are the same as for the real data sets."""
+    """Generated data set with the same file layout and preparation as real data sets."""
 
     name = "ml-demo"
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `raw/ratings.csv` and the prepared arrays, which takes about a second."""
+        """Write `raw/ratings.csv` and the prepared arrays, and return the manifest.
+
+        The generation takes about a second.
+        """
         raw = folder / "raw" / "ratings.csv"
         raw.parent.mkdir()
         raw.write_text(ratings_csv(), encoding="ascii")

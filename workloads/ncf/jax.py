@@ -3,7 +3,8 @@
 Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding,
 U users and C candidates of an evaluation batch.
 
-Embedding rows are gathered, differentiated as leaves, and added to dense gradients.
+A step gathers embedding rows and computes gradients of these rows. The row gradients are added to
+dense gradients of the tables.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from workloads.frameworks.jax.optimizers import Values
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
-"""Samples per core in a piece.
+"""Number of samples per core in a piece of a batch.
 
-Their activations fit the core's cache (measured with the TensorFlow trainer).
+The activations of this number of samples fit the cache of a core (measured with the TensorFlow
+trainer).
 """
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
 class NCFTrainer(ModelTrainer):
-    """NeuMF on one device."""
+    """NCF trainer for one device."""
 
     inputs = ("user", "item", "label", "weight")
     evaluation_inputs = ("user", "item")
@@ -42,10 +44,10 @@ class NCFTrainer(ModelTrainer):
     def logits(self, weights: Values, rows: Values) -> jax.Array:
         """Return fp32 logits (…) from embedding rows (…, F) and (…, E).
 
-        User and item rows may broadcast.
+        User rows and item rows may be broadcast against each other.
 
-        The first layer's user and item halves are multiplied separately, so a user's half serves
-        all of its candidates.
+        The user half and the item half of the first layer are multiplied separately, so the product
+        of a user is computed once for all candidates.
         """
         width = self.parameters["mlp_user"][1]
         first = weights["mlp.0.weight"]
@@ -63,23 +65,23 @@ class NCFTrainer(ModelTrainer):
         return product @ output[:factors] + hidden @ output[factors:] + weights["output.bias"]
 
     def _product(self, x: jax.Array, weight: jax.Array) -> jax.Array:
-        """Return x (…, inputs) times weight (outputs, inputs) transposed, in fp32.
+        """Return x (…, inputs) times the transposed weight (outputs, inputs), in fp32.
 
-        The factors are bf16 if precision=bf16.
+        With precision=bf16, the factors of the product are bf16.
         """
         if self.settings.precision == "bf16":
             x, weight = x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
         return jnp.matmul(x, weight.T).astype(jnp.float32)
 
     def _entropy(self, weights: Values, rows: Values, batch: Values) -> jax.Array:
-        """Return the binary cross-entropy with logits, summed over the samples' weights."""
+        """Return the binary cross-entropy with logits, multiplied by the weights and summed."""
         logits = self.logits(weights, rows)
         return jnp.vdot(batch["weight"], jnp.logaddexp(0.0, logits) - batch["label"] * logits)
 
     def loss(self, model: Model, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces.
+        """Return the weighted sum of the binary cross-entropy for `mode=forward`.
 
-        `mode=forward` uses it.
+        The batch is computed in the same pieces as in training.
         """
 
         def add(loss: jax.Array, piece: Values) -> tuple[jax.Array, None]:
@@ -90,7 +92,7 @@ class NCFTrainer(ModelTrainer):
     def gradients_of(
         self, trained: Values, frozen: Values, statistics: Values, batch: Values, scale: jax.Array
     ) -> tuple[jax.Array, Values, Values]:
-        """Compute the loss and gradients of a batch in pieces that stay in a CPU's cache.
+        """Compute the loss and gradients of a batch in pieces that fit a CPU's cache.
 
         The gradients of embedding rows are added in place.
         """
@@ -124,7 +126,7 @@ class NCFTrainer(ModelTrainer):
         return loss, gradients, statistics
 
     def outputs(self, model: Model, batch: Mapping[str, jax.Array]) -> Values:
-        """Return `logits` (U, C) of every user's candidates."""
+        """Return the `logits` (U, C) of each user's candidates."""
         weights = model.weights
         users, candidates = batch["item"].shape
 
@@ -143,9 +145,9 @@ def _rows(weights: Values, batch: Values) -> Values:
 
 
 def _cut(batch: Mapping[str, jax.Array], size: int | None) -> Values:
-    """Cut arrays (B, …) into equal pieces of at most `size`, (N, P, …), padded with zeros.
+    """Cut arrays (B, …) into equal pieces of at most `size` samples, (N, P, …).
 
-    None returns a single piece.
+    Pieces are padded with zeros. If `size` is None, there is a single piece.
     """
     total = len(next(iter(batch.values())))
     count = 1 if size is None else -(-total // size)

@@ -1,4 +1,4 @@
-"""HR@10: the share of users whose held-out item is among the best 10 of 1,000 candidates."""
+"""HR@10: fraction of users whose test item is among the best 10 of 1,000 candidates."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import numpy.typing as npt
 from workloads.common.arrays import Bools, Integers
 
 TOP = 10
-"""Ranks that count as a hit (v0.5 rules)."""
+"""Number of best ranks that are a hit (v0.5 rules)."""
 
 
 def hits(logits: npt.NDArray[np.floating], items: Integers, top: int = TOP) -> Bools:
-    """Return an array (u,) that is True if a user's test item is among the `top` best candidates.
+    """Return whether each user's test item is among the `top` best candidates, (u,).
 
-    A repeated candidate counts once, with the score of its first copy. A copy of the test item does
-    not count. The test item loses ties. If the score of the test item is NaN, the result is a miss.
-    A negative with a NaN score ranks above the test item.
+    A repeated candidate is ranked once, with the score of its first copy. Copies of the test item
+    are ignored. If a candidate and the test item have equal scores, the candidate ranks higher. If
+    the score of the test item is NaN, the result is a miss. A negative item with a NaN score ranks
+    above the test item.
 
     Args:
         logits: (u, c) scores of the candidates.
         items: (u, c) candidates: the test item in column 0, then the negatives in ascending order,
             so that repeated items are adjacent.
-        top: Number of ranks that count as a hit.
+        top: Number of best ranks that are a hit.
     """
     test, negatives = items[:, :1], items[:, 1:]
     score = logits[:, :1]
@@ -34,7 +35,7 @@ def hits(logits: npt.NDArray[np.floating], items: Integers, top: int = TOP) -> B
 
 
 def hit_rate(hit: Bools) -> float:
-    """Return HR@10 in [0, 1], computed from the hits (n,) of all users.
+    """Return HR@10 as a fraction, computed from the hits (n,) of all users.
 
     Raises:
         ValueError: `hit` is empty.

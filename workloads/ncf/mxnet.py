@@ -3,10 +3,10 @@
 Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C
 candidates of an evaluation batch.
 
-A batch is computed in pieces, and the hybridized graph adds up their gradients. On a CPU, this
-bounds the memory of activations. The two MLP tables are adjacent in the flat vector, so a single
-gather with row numbers (B, 2) returns the concatenated input (B, 2 E). MXNet's concatenation takes
-as long as a linear layer.
+A batch is computed in pieces, and the hybridized graph adds their gradients. On a CPU, the pieces
+limit the memory for activations. The two MLP tables are adjacent in the flat vector, so a single
+gather with row numbers (B, 2) returns the concatenated input (B, 2 E). MXNet's concatenation
+operator would take as long as a linear layer.
 """
 
 from __future__ import annotations
@@ -26,24 +26,27 @@ from workloads.ncf import weights as neumf
 from workloads.ncf.workload import NCF
 
 CPU_PIECE = 32_768
-"""Samples per core in a piece.
+"""Number of samples per core in a piece of a batch.
 
-Measured with ML-20M's table sizes on two cores: pieces of 65,536 samples are fastest, 16,384 are 7
-% slower, and 4,096 are 20 % slower.
+The value was measured with ML-20M's table sizes on two cores. Pieces of 65,536 samples are fastest,
+pieces of 16,384 samples are 7 % slower, and pieces of 4,096 samples are 20 % slower.
 """
 
 
 class NeuMF(Model):
-    """NeuMF from row numbers to logits (B,).
+    """NeuMF network from row numbers to logits (B,).
 
-    `rows` (B, 2) int32 holds `user` and `users + item`.
+    `rows` (B, 2) int32 contains `user` and `users + item`.
     """
 
     def __init__(self, shapes: Shapes) -> None:
         self.shapes = shapes
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """Merge the two MLP tables into `mlp_tables` (users + items, E)."""
+        """Return the shapes, with the two MLP tables merged into one.
+
+        The merged table is `mlp_tables` (users + items, E).
+        """
         merged: dict[str, tuple[int, ...]] = {}
         for name, shape in shapes.items():
             if name == "mlp_user":
@@ -70,7 +73,8 @@ class NeuMF(Model):
         product = gather("gmf_user", _column(F, rows, 0)) * gather(
             "gmf_item", _column(F, rows, 1) - users
         )
-        # The output layer's halves are multiplied separately, which avoids a second concatenation.
+        # The two halves of the output layer are multiplied separately, which avoids a second
+        # concatenation.
         of_product = F.slice_axis(inputs["output.weight"], axis=1, begin=0, end=factors)
         of_hidden = F.slice_axis(inputs["output.weight"], axis=1, begin=factors, end=None)
         logits = F.FullyConnected(hidden, of_hidden, inputs["output.bias"], num_hidden=1)
@@ -84,20 +88,20 @@ def _column(F: ModuleType, pairs: Tensor, number: int) -> Tensor:
 
 
 class NCFTrainer(ModelTrainer):
-    """NeuMF on every device of this process."""
+    """NCF trainer for all devices of this process."""
 
     workload: NCF
     adds_gradients = True
-    """Whether the graph adds up the gradients of pieces."""
+    """Whether the graph adds the gradients of all pieces."""
 
     def build_model(self, half: bool, on_cpu: bool) -> NeuMF:
         """Return the model, which supports only float32."""
         return NeuMF(neumf.shapes(self.workload.users, self.workload.items, self.settings.model))
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return row numbers of the samples with labels and weights.
+        """Return the row numbers of the samples, with labels and weights.
 
-        In evaluation, they are row numbers of the U x C pairs.
+        In evaluation, the result contains the row numbers of the U x C pairs.
         """
         user, item = batch.arrays["user"], batch.arrays["item"]
         if not training:
@@ -108,9 +112,10 @@ class NCFTrainer(ModelTrainer):
         return arrays
 
     def piece_size(self, samples: int, training: bool) -> int:
-        """Return the size of equal pieces.
+        """Return the number of samples in each of several equal pieces.
 
-        It is at most `CPU_PIECE` per core, or on a GPU at most a global batch.
+        On a CPU, a piece has at most `CPU_PIECE` samples per core. On a GPU, a piece has at most
+        one global batch.
         """
         on_cpu = self.contexts[0].device_type == "cpu"
         most = (
@@ -119,16 +124,16 @@ class NCFTrainer(ModelTrainer):
         return math.ceil(samples / math.ceil(samples / most))
 
     def loss(self, model: NeuMF, batch: Inputs) -> Tensor:
-        """Return the binary cross-entropy, summed over the samples' weights."""
+        """Return the binary cross-entropy, multiplied by the sample weights and summed."""
         F, logits = model.F, model(batch["rows"])
         terms = F.Activation(logits, act_type="softrelu") - logits * _column(F, batch["targets"], 0)
         return F.sum(terms * _column(F, batch["targets"], 1))
 
     def outputs(self, model: NeuMF, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return `logits` (U · C,) of the pairs."""
+        """Return the `logits` (U · C,) of the pairs."""
         return {"logits": model(batch["rows"])}
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `logits` (U, C) of every user's candidates."""
+        """Return the `logits` (U, C) of each user's candidates."""
         logits = super().run_outputs(batch, replica)["logits"]
         return {"logits": [mx.nd.concat(*logits, dim=0).reshape(batch.arrays["item"].shape)]}

@@ -3,11 +3,11 @@
 Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C
 candidates of an evaluation batch.
 
-All parameters are views of a flat vector, and all gradients are views of a second flat vector. A
-step therefore needs a single fused Adam update, and a single all-reduce on CPU cores. Embedding
-rows are gathered, differentiated as leaves, and scatter-added into the dense gradient, so a step
-does not allocate a dense gradient. On a CPU, the batch is cut into pieces that stay in the cache.
-On GPUs, the all-reduce of each table begins when the table's gradient is complete.
+All parameters are views of one flat vector, and all gradients are views of a second flat vector. A
+step therefore needs only one fused Adam update, and on CPUs only one all-reduce. A step gathers
+embedding rows, computes gradients of these rows, and scatter-adds them to the existing dense
+gradient, so it does not allocate a dense gradient. On a CPU, a batch is cut into pieces that fit
+the cache. On GPUs, the all-reduce of each table begins when the table's gradient is complete.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from workloads.ncf.samples.pytorch import Sampler
 from workloads.ncf.workload import NCF
 
 CPU_PIECE = 4_096
-"""Samples per piece on a CPU core.
+"""Number of samples per piece on a CPU core.
 
-Their activations fit the cache. Larger pieces spend their time on fresh memory pages.
+The activations of this number of samples fit the cache. Larger pieces are slower, because they
+allocate new memory pages.
 """
 GPU_SCORES = 1 << 20
-"""Scores per piece of an evaluation batch on a GPU."""
+"""Number of scores per piece of an evaluation batch on a GPU."""
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
 class Layer(nn.Module):
-    """Weight (outputs, inputs) and bias (outputs,) of a linear layer."""
+    """Linear layer with weight (outputs, inputs) and bias (outputs,)."""
 
     def __init__(self, tensors: Mapping[str, Tensor], name: str) -> None:
         super().__init__()
@@ -50,15 +51,15 @@ class Layer(nn.Module):
         self.bias = nn.Parameter(tensors[f"{name}.bias"])
 
     def forward(self, x: Tensor, relu: bool = False) -> Tensor:
-        """Apply the layer: x (…, inputs) to (…, outputs)."""
+        """Apply the layer to x (…, inputs), and return (…, outputs)."""
         return linear(x, self.weight, self.bias, relu)
 
 
 class NeuMF(nn.Module):
-    """NeuMF on tensors by canonical name.
+    """NeuMF on tensors by parameter name.
 
-    The embedding tables have `requires_grad=False`, because gradients are computed for the gathered
-    rows.
+    The embedding tables have `requires_grad=False`, because gradients are computed only for the
+    gathered rows.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], layers: int) -> None:
@@ -76,7 +77,7 @@ class NeuMF(nn.Module):
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a batch. Each tensor is (B,), and users and items are int64."""
+    """Piece of a batch. Each tensor is (B,), and users and items are int64."""
 
     user: Tensor
     item: Tensor
@@ -86,7 +87,7 @@ class Piece:
 
 
 class NCFTrainer(ModelTrainer):
-    """NeuMF on one device."""
+    """NCF trainer for one device."""
 
     workload: NCF
     model: NeuMF
@@ -97,23 +98,23 @@ class NCFTrainer(ModelTrainer):
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         on_cpu = self.device.type == "cpu"
-        # Idle threads take the remaining pieces, so all cores get a thread even if other processes
-        # use some of them.
+        # Each core gets a thread, even if other processes use some of the cores, because idle
+        # threads process the remaining pieces.
         chosen = self.settings.threads_per_device == "auto"
         threads = worker.cores_per_device if chosen else worker.threads_per_device
         self.side_by_side = SideBySide(threads if on_cpu else 1)
         self.piece = self._piece_size() if on_cpu else self.settings.global_batch_size
         self.sums_by_table = not on_cpu and worker.world_size > 1
-        """Whether the all-reduce of a table overlaps with the computation of other tables'
+        """Whether the all-reduce of a table overlaps with the computation of the remaining tables'
         gradients.
 
-        This is used on GPUs only. On a CPU, the all-reduce would compete with the computation for
-        cores.
+        The overlap is used only on GPUs. On a CPU, the all-reduce would compete with the
+        computation for cores.
         """
         self.sampler: Sampler | None = None
-        """Sampler of the device, if the device draws the samples.
+        """Sampler on the device, or None if the host draws the samples.
 
-        It is created in the first step.
+        The first step creates the sampler.
         """
 
     @property
@@ -121,7 +122,7 @@ class NCFTrainer(ModelTrainer):
         return self.side_by_side.count if self.device.type == "cpu" else super().threads_per_device
 
     def _piece_size(self) -> int:
-        """Return the samples per piece, at most `CPU_PIECE`.
+        """Return the number of samples per piece, at most `CPU_PIECE`.
 
         All cores get the same number of pieces.
         """
@@ -149,13 +150,13 @@ class NCFTrainer(ModelTrainer):
     def build_optimizer(self) -> Optimizer:
         """Build the optimizer of the flat vector.
 
-        The workload has the same rule for all parameters.
+        All parameters of the workload have the same update rule.
         """
         (rule,) = {self.workload.parameter_rule(name) for name in self.shapes}
         return build_optimizer({"flat": self.flat}, lambda _: rule, self.updates)
 
     def distribute(self) -> None:
-        """Leave the model unwrapped, because `backward` reduces the flat gradient."""
+        """Return None, because `backward` reduces the flat gradient without a wrapped model."""
         return None
 
     # -- model
@@ -164,7 +165,7 @@ class NCFTrainer(ModelTrainer):
     def logits(self, model: nn.Module, rows: Mapping[str, Tensor]) -> Tensor:
         """Return logits (B,) from embedding rows: GMF (B, F) and MLP (B, E).
 
-        The output layer is always in fp32, to avoid equal scores.
+        The output layer always uses fp32, because lower precisions give many equal scores.
         """
         with self.autocast():
             hidden = torch.cat([rows["mlp_user"], rows["mlp_item"]], dim=-1)
@@ -176,7 +177,7 @@ class NCFTrainer(ModelTrainer):
     def device_arrays(self, batch: Batch, training: bool) -> dict[str, Tensor]:
         """Return `user`, `item`, `label`, `weight` of a training batch.
 
-        They are copied to the device or drawn there.
+        The arrays are copied to the device or generated on the device.
         """
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
         if "draw" not in arrays:
@@ -187,7 +188,7 @@ class NCFTrainer(ModelTrainer):
         return self.sampler(**arrays, count=-(-batch.global_samples // self.worker.num_replicas))
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the binary cross-entropy, summed over the samples' weights."""
+        """Return the binary cross-entropy, multiplied by the sample weights and summed."""
         return self.entropy(
             model, model.rows(batch["user"], batch["item"]), batch["label"], batch["weight"]
         )
@@ -195,7 +196,7 @@ class NCFTrainer(ModelTrainer):
     def entropy(
         self, model: nn.Module, rows: Mapping[str, Tensor], label: Tensor, weight: Tensor
     ) -> Tensor:
-        """Return the loss from gathered embedding rows."""
+        """Return the loss for gathered embedding rows."""
         return F.binary_cross_entropy_with_logits(
             self.logits(model, rows), label, weight, reduction="sum"
         )
@@ -204,7 +205,7 @@ class NCFTrainer(ModelTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch and add its gradient to the flat gradient.
+        """Add the gradient of a batch to the flat gradient, and return the loss.
 
         The gradient is summed over replicas.
 
@@ -236,9 +237,9 @@ class NCFTrainer(ModelTrainer):
     def _differentiate(self, piece: Piece) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return the loss of a piece and its gradients.
 
-        They are the gradients of the four tables' rows, then of the layers.
+        The gradients of the four tables' rows come first, followed by the gradients of the layers.
 
-        The trainer's state does not change.
+        The method does not change the trainer.
         """
         with torch.no_grad():
             rows = self.model.rows(piece.user, piece.item)
@@ -259,8 +260,8 @@ class NCFTrainer(ModelTrainer):
         """Add the gradients of pieces to the flat gradient and return the losses.
 
         The order of additions is fixed, because each table is processed by a single thread. If
-        `under_way` is a list, the all-reduce of each part begins as soon as the part is complete
-        and is appended to the list.
+        `under_way` is a list, the all-reduce of each table starts as soon as its gradient is
+        complete. The all-reduce is then appended to the list.
         """
 
         def complete(part: Tensor) -> None:
@@ -283,7 +284,7 @@ class NCFTrainer(ModelTrainer):
                 parameter.grad += gradient
         complete(
             self.gradient[sum(self.by_name[name].numel() for name in EMBEDDINGS) :]
-        )  # the tables come first
+        )  # the gradients of the tables come first
         self.side_by_side.map(scatter, range(len(EMBEDDINGS)))
         return [loss for loss, _ in done]
 
@@ -295,9 +296,9 @@ class NCFTrainer(ModelTrainer):
         self.gradient.zero_()
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the size, tensors, and buckets of a step's all-reduce.
+        """Return the size of a step's all-reduce, and its numbers of tensors and buckets.
 
-        The flat gradient, which includes the tables, is summed in a single call, or the layers and
+        Either a single call sums the whole flat gradient, including the tables, or the layers and
         each table are summed separately.
         """
         size = self.gradient.numel() * self.gradient.element_size()
@@ -311,15 +312,15 @@ class NCFTrainer(ModelTrainer):
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Yield each batch with the logits (U, C) of its users' candidates.
 
-        The MLP's first layer is linear in [user ; item], so its item half is computed once for each
-        item of the data set instead of once for each candidate. The sums are the same, with less
-        than half of the arithmetic.
+        The first layer of the MLP is linear in [user ; item]. The item half of this layer is
+        therefore computed once for each item of the data set, instead of once for each candidate.
+        The sums are the same, with less than half of the arithmetic.
         """
         with torch.inference_mode():
             first, table = self.model.mlp[0], self.model.mlp_item
             with (
                 self.autocast()
-            ):  # (items, outputs of the first layer): the items' share of its sums, bias included
+            ):  # (items, outputs of the first layer): item terms of the sums, bias included
                 item_half = linear(table, first.weight[:, -table.shape[1] :], first.bias)
             for (batch,) in batches:
                 user, item = (
@@ -333,7 +334,7 @@ class NCFTrainer(ModelTrainer):
                 parts = self.side_by_side.map(lambda pair: self._score(*pair, item_half), pairs)
                 yield batch, {"logits": torch.cat(parts).cpu().numpy()}
 
-    @torch.inference_mode()  # applies per thread, as autocast does
+    @torch.inference_mode()  # inference mode is set per thread, like autocast
     def _score(self, user: Tensor, item: Tensor, item_half: Tensor) -> Tensor:
         """Return fp32 logits (U, C) of users (U,) and their candidates (U, C)."""
         model = self.model

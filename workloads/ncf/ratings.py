@@ -1,8 +1,9 @@
-"""Reader of MovieLens ratings files, plain or inside a zip. The zip is not unpacked.
+"""Reader of MovieLens ratings files, plain or inside of a zip file.
 
-A file has one of three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M:
-`::`), or `u.data` (ML-100K: tabs). Only the first line determines the layout, not the file name.
-Ids are integers ≥ 0. A file whose last line has no line end is rejected as truncated.
+Files are read from the zip file without unpacking it. A ratings file has one of three layouts:
+`ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`), or `u.data` (ML-100K: tabs).
+The first line determines the layout, and the file name is ignored. Ids are integers ≥ 0. A file
+whose last line has no line end is rejected as truncated.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from workloads.files import detect_encoding, open_stream
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
 HEADER = b"userId,movieId,rating,timestamp"
 MAX_BYTES = 2 << 30
-"""Largest unpacked size of a ratings file in a zip. The file of ML-20M has 0.5 GB."""
+"""Maximum unpacked size in bytes of a ratings file in a zip file. The ratings file of ML-20M has
+0.5 GB.
+"""
 ROWS_PER_CHUNK = 2_000_000
 _HEAD_BYTES = 4096
 _INTEGER = rb" *\+?\d{1,18}(?:\.0*)?"
@@ -38,7 +41,7 @@ _NUMBER = rb" *[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of a ratings file: the separator of the four fields, and whether there is a header."""
+    """Layout of a ratings file: separator of the four fields, and whether it has a header."""
 
     name: str
     separator: bytes
@@ -46,7 +49,7 @@ class Layout:
 
     @property
     def pattern(self) -> re.Pattern[bytes]:
-        """Return the pattern of a whole line, including the line end."""
+        """Return the pattern of a complete line, including the line end."""
         fields = (_INTEGER, _INTEGER, _NUMBER, _INTEGER)
         return re.compile(re.escape(self.separator).join(fields) + rb"\r?\n")
 
@@ -60,19 +63,19 @@ CSV, DAT, TAB = (
 
 @dataclass(frozen=True)
 class Ratings:
-    """Columns of a ratings file, int64 (n,), with size and digest of the file."""
+    """Columns of a ratings file, int64 (n,), with the size and digest of the file."""
 
     user: Int64s
     item: Int64s
     time: Int64s
-    """Unix time in seconds."""
+    """Time of each rating as Unix time in seconds."""
     name: str
     bytes: int
     sha256: str
 
 
 class _UnixLineEnds(io.RawIOBase):
-    """Stream that converts lines ending with CR into lines ending with LF."""
+    """Stream that replaces CR with LF as the line end."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
@@ -87,7 +90,7 @@ class _UnixLineEnds(io.RawIOBase):
 
 
 class _Tee(io.RawIOBase):
-    """Stream that hashes its bytes while they are read, and stores a read error."""
+    """Stream that hashes the bytes that are read through it, and stores read errors."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.digest, self.bytes, self.last = stream, hashlib.sha256(), 0, b""
@@ -114,10 +117,10 @@ class _Tee(io.RawIOBase):
 def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     """Yield the ratings file as a byte stream, and its name for messages.
 
-    The byte order mark is skipped. CR is converted to LF if the first line ends with CR.
+    A byte order mark is skipped. If the first line ends with CR, every CR becomes LF.
 
     Raises:
-        ValueError: The file cannot be read. The message has one line.
+        ValueError: The file cannot be read. The error message is one line.
     """
     try:
         if source.is_dir():
@@ -151,7 +154,7 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
 def _as_text(stream: io.BufferedReader, name: str) -> BinaryIO:
     """Return the stream without its byte order mark and with LF as the line end.
 
-    CR is converted to LF if the first line ends with CR. Other streams are not changed.
+    If the first line ends with CR, every CR becomes LF. All other streams do not change.
 
     Raises:
         ValueError: The encoding is not UTF-8.
@@ -196,7 +199,8 @@ def read(source: Path) -> Ratings:
     """Return all ratings of `source`.
 
     Raises:
-        ValueError: The file is invalid. The message contains the file and the first invalid line.
+        ValueError: The file is invalid. The error message contains the file and the first invalid
+            line.
     """
     with opened(source) as (stream, name):
         layout = _layout(stream.read(_HEAD_BYTES), name)
@@ -205,12 +209,14 @@ def read(source: Path) -> Ratings:
         try:
             columns = _parse(io.BufferedReader(tee, 1 << 20), layout)
         except Exception as error:
-            # The fast parser does not report the line. `_explain` searches the file for it below.
+            # The fast parser does not report the invalid line, so `_explain` searches the file for
+            # it below.
             if tee.error is not None:
                 raise tee.error from None
             reason = why(error)
             columns = None
-        # Read to the end, even if the parser stopped earlier: a zip verifies its checksum there.
+        # Read the file to its end, even if the parser stopped earlier, because a zip file verifies
+        # its checksum at the end.
         while tee.read(1 << 20):
             pass
     if columns is None or tee.last != b"\n":
@@ -232,10 +238,10 @@ def digest(source: Path) -> str:
 
 
 def _layout(head: bytes, name: str) -> Layout:
-    """Return the layout that the first line has.
+    """Return the layout that matches the first line.
 
     Raises:
-        ValueError: The file is empty, or its first line fits none of the three layouts.
+        ValueError: The file is empty, or its first line matches none of the three layouts.
     """
     if not head:
         raise ValueError(f"{name}: the file is empty")
@@ -257,20 +263,21 @@ def _parse(stream: io.BufferedReader, layout: Layout) -> list[Int64s]:
     """Return the columns user, item, and time.
 
     Raises:
-        ValueError: The file is invalid. The message does not contain the line.
+        ValueError: The file is invalid. The error message does not contain the line.
     """
     import pandas
 
     names = ["user", "item", "rating", "time"]
     separator = layout.separator.decode()
     if layout is DAT:
-        # Split at single colons, with an empty column in each gap, because pandas' fast parser
-        # supports only separators of a single character.
+        # `::` is parsed as two single colons with an empty column in between, because pandas' fast
+        # parser supports only separators of a single character.
         names, separator = ["user", "gap1", "item", "gap2", "rating", "gap3", "time"], ":"
     types = {name: "int64" if name in ("user", "item", "time") else "float64" for name in names}
     parts: list[list[Int64s]] = [[], [], []]
     with warnings.catch_warnings():
-        # If every line has an extra field, pandas only warns and drops it. Raise an error instead.
+        # If every line has an extra field, pandas only warns and drops the field. The filter
+        # converts the warning to an error.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         reader = pandas.read_csv(
             stream, sep=separator, header=None, skiprows=int(layout.header), names=names,
@@ -289,7 +296,7 @@ def _parse(stream: io.BufferedReader, layout: Layout) -> list[Int64s]:
 
 
 def _check_values(frame: Any) -> None:
-    """Raise ValueError if a value can be parsed but is not valid in a rating."""
+    """Raise ValueError if a value can be parsed but is not valid in a ratings file."""
     if not np.isfinite(frame["rating"].to_numpy()).all():
         raise ValueError("a rating is not a number")
     for name in frame.columns:
@@ -300,7 +307,7 @@ def _check_values(frame: Any) -> None:
 
 
 def _explain(source: Path, layout: Layout) -> None:
-    """Raise ValueError for the first invalid line. Return if every line is valid."""
+    """Raise ValueError for the first invalid line, if there is an invalid line."""
     pattern = layout.pattern
     number = 0
     with opened(source) as (stream, name):

@@ -1,8 +1,9 @@
 """Sampling of negatives: items that are not among the user's training positives.
 
-Items are drawn uniformly with replacement. A training positive of the user is rejected and drawn
-again. The result of a draw depends only on its coordinates (seed, epoch, draw number, attempt).
-ML-20M has 19.9 million positives, and its packed user × item bitmap has 463 MB.
+Items are drawn uniformly with replacement. If a drawn item is a training positive of the user, it
+is rejected, and a new item is drawn. The result of a draw depends only on its coordinates (seed,
+epoch, draw number, attempt). ML-20M has 19.9 million positives, and its packed user × item bitmap
+has 463 MB.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from workloads.common.arrays import Bools, Int32s, Int64s, Integers, UInt8s
 from workloads.common.randomness import CHUNK, bits, fold, integers, stream
 
 NEGATIVES_PER_POSITIVE = 4
-"""Training negatives per positive (reference run_and_time.sh, logged as input_hp_num_neg)."""
+"""Number of training negatives per positive (reference run_and_time.sh, logged as
+input_hp_num_neg).
+"""
 EVALUATION_NEGATIVES = 999
-"""Evaluation negatives per user (v0.5 rules, logged as eval_hp_num_neg)."""
+"""Number of evaluation negatives per user (v0.5 rules, logged as eval_hp_num_neg)."""
 
 Items = Int32s
 _BLOCK_BYTES = 1 << 20
-"""Size of the unpacked bitmap rows (a byte per item) that are filled at a time: about an L2 cache.
+"""Size of the unpacked bitmap rows (one byte per item) that are filled at a time. The size is
+close to an L2 cache.
 """
 
 
 class Positives:
-    """The training positives as a bitmap, with a vectorized membership test.
+    """Bitmap of the training positives, with a vectorized membership test.
 
     The bitmap needs users_total × ⌈items_total / 8⌉ bytes.
 
@@ -72,7 +76,10 @@ class Positives:
         run_parallel([partial(self._fill, blocks[thread::threads]) for thread in range(threads)])
 
     def _fill(self, blocks: Sequence[tuple[int, int, Integers, Integers]]) -> None:
-        """Write the bitmap rows of users first … stop - 1 for each (first, stop, users, items)."""
+        """Write the bitmap rows of users first … stop - 1 for each block.
+
+        A block is (first, stop, users, items).
+        """
         width = self.row_bytes * 8
         for first, stop, users, items in blocks:
             unpacked = np.zeros((stop - first) * width, np.uint8)
@@ -84,7 +91,10 @@ class Positives:
             )
 
     def _require_a_negative(self, first: int, unpacked: UInt8s) -> None:
-        """Raise ValueError if a user has every item, because drawing a negative would never end."""
+        """Raise ValueError if a user has every item.
+
+        Drawing a negative item for this user would never end.
+        """
         full = np.flatnonzero(unpacked.sum(axis=1, dtype=np.int64) >= self.items_total)
         if full.size:
             raise ValueError(
@@ -93,7 +103,7 @@ class Positives:
             )
 
     def contains(self, users: Integers, items: Integers) -> Bools:
-        """Return an array (n,) that is True if (users[i], items[i]) is a training positive."""
+        """Return whether each pair (users[i], items[i]) is a training positive, (n,)."""
         byte = users.astype(np.int64)
         np.multiply(byte, self.row_bytes, out=byte)
         wide = items.astype(np.int64, copy=False)
@@ -111,17 +121,17 @@ def _check_range(name: str, values: Integers, total: int) -> None:
 
 
 def training_key(seed: int, epoch: int) -> np.uint64:
-    """Return the key of an epoch's training negatives.
+    """Return the random key of an epoch's training negatives.
 
-    Draw number = 4 · positive + k, k in 0 … 3.
+    The number of a draw is 4 · positive + k, with k in 0 … 3.
     """
     return stream(seed, "ncf training negatives", epoch)
 
 
 def evaluation_key(seed: int) -> np.uint64:
-    """Return the key of a run's evaluation negatives.
+    """Return the random key of a run's evaluation negatives.
 
-    Draw number = 999 · user + k, k in 0 … 998.
+    The number of a draw is 999 · user + k, with k in 0 … 998.
     """
     return stream(seed, "ncf evaluation negatives")
 
@@ -131,7 +141,7 @@ def draw(
 ) -> None:
     """Fill `out` (n,) with items that are not training positives of the users.
 
-    `numbers` (n,) and `users` (n,) are the numbers and users of the draws.
+    `numbers` (n,) contains the numbers of the draws, and `users` (n,) contains their users.
     """
     keys = [fold(key, 0)]
     for first in range(0, numbers.size, CHUNK):
@@ -153,9 +163,9 @@ def draw(
 def evaluation_negatives(
     seed: int, users: Integers, positives: Positives, out: Items, threads: int = 1
 ) -> None:
-    """Fill `out` (len(users), 999) with the negatives of each user.
+    """Fill `out` (len(users), 999) with the negative items of each user.
 
-    A row is in ascending order, so that repeated items are adjacent.
+    Each row is in ascending order, so that repeated items are adjacent.
     """
     key = evaluation_key(seed)
     slots = np.arange(EVALUATION_NEGATIVES, dtype=np.int64)
@@ -175,7 +185,7 @@ def evaluation_negatives(
 def run_parallel(tasks: Sequence[Callable[[], None]]) -> None:
     """Call each task in a separate thread and raise the first error.
 
-    NumPy releases the interpreter lock.
+    The tasks run in parallel, because NumPy releases the global interpreter lock.
     """
     if len(tasks) == 1:
         tasks[0]()

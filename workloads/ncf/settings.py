@@ -8,16 +8,19 @@ from workloads.api import WorkloadOptions, hyperparameter, option
 from workloads.common.cores import DataThreadsOptions
 
 REFERENCE_MODEL = {"mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64]}
-"""Reference neumf.py.
+"""Model settings of the reference (neumf.py).
 
-The first MLP size is the concatenated input, so each MLP embedding has 128 values.
+The first MLP size is the size of the concatenated input, so each MLP embedding has 128 values.
 """
 DEMO_MODEL = {"mf_dim": 16, "mlp_layer_sizes": [64, 64, 32, 16]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class NCFOptions(DataThreadsOptions, WorkloadOptions):
-    """Options `workload.*` of NCF, which uses Adam without weight decay at a constant rate."""
+    """Options `workload.*` of NCF.
+
+    NCF uses Adam with a constant learning rate and without weight decay.
+    """
 
     name: str = "ncf"
     learning_rate: float = hyperparameter("Adam's step size", minimum=0.0)

@@ -25,18 +25,18 @@ class Sharding:
         self.steps_per_epoch = num_steps(samples_per_epoch, global_batch_size)
 
     def size(self, step: int) -> int:
-        """Return the number of samples in global step `step`, summed over all replicas."""
+        """Return the number of samples in a step, summed over all replicas."""
         first = step % self.steps_per_epoch * self.global_batch_size
         return min(self.global_batch_size, self.samples_per_epoch - first)
 
     def padded(self, step: int) -> int:
-        """Return the number of samples per replica, including padding."""
+        """Return the number of samples per replica in a step, including padding."""
         return -(-self.size(step) // self.worker.num_replicas)
 
     def positions(self, step: int, replica: int) -> range:
         """Return the positions of a replica's samples within the epoch.
 
-        The range may be empty in a short last step.
+        In a short last step, the range may be empty.
         """
         first = step % self.steps_per_epoch * self.global_batch_size
         size, share = self.size(step), self.padded(step)
@@ -44,7 +44,7 @@ class Sharding:
 
 
 class SyntheticNCFData:
-    """Synthetic batches of ML-20M's sizes for throughput runs.
+    """Synthetic batches with ML-20M's sizes, for throughput measurements.
 
     A few batches are generated once and returned in rotation.
     """
@@ -71,7 +71,7 @@ class SyntheticNCFData:
             self.batches.append(arrays)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield batches of the real sizes. The values of the samples have no meaning."""
+        """Yield batches with the same sizes as for real data and meaningless values."""
         for step in range(first_step, stop_step):
             total, padded = self.sharding.size(step), self.sharding.padded(step)
             batches = []
@@ -87,8 +87,8 @@ class SyntheticNCFData:
             yield batches
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Return an empty iterator: synthetic data is not evaluated."""
+        """Return an empty iterator, because synthetic data is not evaluated."""
         return iter(())
 
     def close(self) -> None:
-        """Do nothing, because the batches hold no threads or files."""
+        """Do nothing, because synthetic batches use no threads or files."""

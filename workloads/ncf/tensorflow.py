@@ -3,9 +3,10 @@
 Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding,
 U users and C candidates of an evaluation batch.
 
-Embedding rows are gathered, differentiated as leaves, and scatter-added into dense gradients. A
-single process computes a step in a single function. Several processes compute gradients, sum them,
-and update. If XLA compiles the model, a CPU works in pieces that stay in its cache.
+A step gathers embedding rows, computes gradients of these rows, and scatter-adds them to dense
+gradients of the tables. With a single process, a step is a single function. With several processes,
+separate functions compute the gradients, sum them, and update the parameters. If XLA compiles the
+model for a CPU, a batch is computed in pieces that fit the cache.
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from workloads.frameworks.tensorflow.variables import Model, Tensors
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
-"""Samples per core in a piece. Their activations fit the core's cache.
+"""Number of samples per core in a piece of a batch. The activations of this number of samples
+fit the cache of a core.
 
-Measured: 4,096 samples are fastest, and whole batches of 65,536 are 10 % slower.
+In a measurement, 4,096 samples were fastest, and whole batches of 65,536 samples were 10 %
+slower.
 """
 XLA_PARAMETERS = 1_000_000
-"""Smallest number of parameters for which XLA compiles the model on a CPU.
+"""Minimum number of parameters for which XLA compiles the model on a CPU.
 
-Compilation takes about a second per shape. In this time, a smaller model trains an epoch, and it
-does not get faster by compilation (measured with the demo's model and with ML-100K).
+Compilation takes about one second per shape. In this time, a smaller model trains an epoch. A
+smaller model also does not get faster by compilation (measured with the demo's model and with
+ML-100K).
 """
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
 class NCFTrainer(ModelTrainer):
-    """NeuMF on one device."""
+    """NCF trainer for one device."""
 
     inputs = ("user", "item", "label", "weight")
     evaluation_inputs = ("user", "item")
@@ -59,10 +63,10 @@ class NCFTrainer(ModelTrainer):
     def logits(self, model: Model, rows: Tensors) -> tf.Tensor:
         """Return fp32 logits (…) from embedding rows (…, F) and (…, E).
 
-        User and item rows may broadcast.
+        User rows and item rows may be broadcast against each other.
 
-        The first layer's user and item halves are multiplied separately, so a user's half serves
-        all of its candidates.
+        The user half and the item half of the first layer are multiplied separately, so the product
+        of a user is computed once for all candidates.
         """
         p, width = model.parameters, self.shapes["mlp_user"][1]
         first = p["mlp.0.weight"]
@@ -83,9 +87,9 @@ class NCFTrainer(ModelTrainer):
         )
 
     def _matmul(self, x: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        """Return x (…, inputs) times weight (outputs, inputs) transposed, in fp32.
+        """Return x (…, inputs) times the transposed weight (outputs, inputs), in fp32.
 
-        The factors are bf16 if precision=bf16.
+        With precision=bf16, the factors of the product are bf16.
         """
         if self.settings.precision == "bf16":
             x, weight = tf.cast(x, tf.bfloat16), tf.cast(weight, tf.bfloat16)
@@ -101,7 +105,7 @@ class NCFTrainer(ModelTrainer):
     def _entropy(
         self, model: Model, rows: Tensors, label: tf.Tensor, weight: tf.Tensor
     ) -> tf.Tensor:
-        """Return the binary cross-entropy with logits, summed over the samples' weights."""
+        """Return the binary cross-entropy with logits, multiplied by the weights and summed."""
         return tf.reduce_sum(
             weight * tf.nn.sigmoid_cross_entropy_with_logits(label, self.logits(model, rows))
         )
@@ -110,7 +114,7 @@ class NCFTrainer(ModelTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
-        """Compute the loss and gradients of a batch in pieces that stay in a CPU's cache."""
+        """Compute the loss and gradients of a batch in pieces that fit a CPU's cache."""
         pieces = [_cut(batch[name], self.piece) for name in self.inputs]
 
         def add_piece(
@@ -139,9 +143,9 @@ class NCFTrainer(ModelTrainer):
         label: tf.Tensor,
         weight: tf.Tensor,
     ) -> Part:
-        """Return the loss of a piece (P,) times `scale`, and the updated `sums`.
+        """Add the gradients of a piece (P,), times the loss scale, to `sums`.
 
-        The piece's gradients times the loss scale are added to `sums`.
+        Returns the loss of the piece times `scale`, and the new `sums`.
         """
         ids, rows = {"user": user, "item": item}, self.gather_rows(self.model, user, item)
         trained = self.optimizer.parameters
@@ -158,9 +162,9 @@ class NCFTrainer(ModelTrainer):
         return loss, {name: added[name] for name in trained}
 
     def loss(self, model: Model, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces.
+        """Return the weighted sum of the binary cross-entropy for `mode=forward`.
 
-        `mode=forward` uses it.
+        The batch is computed in the same pieces as in training.
         """
 
         def part(piece: tuple[tf.Tensor, ...]) -> tf.Tensor:
@@ -174,7 +178,7 @@ class NCFTrainer(ModelTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def outputs(self, model: Model, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return `logits` (U, C) of every user's candidates."""
+        """Return the `logits` (U, C) of each user's candidates."""
         user, item = batch["user"], batch["item"]
         users = None if self.piece is None else max(1, self.piece // item.shape[1])
 
@@ -188,9 +192,9 @@ class NCFTrainer(ModelTrainer):
 
 
 def _cut(array: tf.Tensor, size: int | None) -> tf.Tensor:
-    """Cut an array (B, …) into equal pieces of at most `size`, (N, P, …), padded with zeros.
+    """Cut an array (B, …) into equal pieces of at most `size` samples, (N, P, …).
 
-    None returns a single piece.
+    Pieces are padded with zeros. If `size` is None, there is a single piece.
     """
     total = array.shape[0]
     count = 1 if size is None else -(-total // size)

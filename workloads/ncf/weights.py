@@ -1,6 +1,6 @@
 """Names, shapes, and initial values of NeuMF's parameters.
 
-The initial values are identical to the byte in every framework.
+The initial values are bit-identical in every framework.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from workloads.common.networks.initial import draw
 
 
 def layer_sizes(model: Mapping[str, Json]) -> list[tuple[int, int]]:
-    """Return (inputs, outputs) of each linear layer of the MLP: three for [256, 256, 128, 64]."""
+    """Return (inputs, outputs) of each linear layer of the MLP.
+
+    For [256, 256, 128, 64], there are three layers.
+    """
     sizes = [int(size) for size in model["mlp_layer_sizes"]]
     return list(itertools.pairwise(sizes))
 
 
 def shapes(users: int, items: int, model: Mapping[str, Json]) -> dict[str, tuple[int, ...]]:
-    """Return a map from canonical name to shape, in the order of the flat parameter vector.
+    """Return the shape of each parameter by name, in the order of the flat vector.
 
     Weights of linear layers are (outputs, inputs).
     """
@@ -41,7 +44,10 @@ def shapes(users: int, items: int, model: Mapping[str, Json]) -> dict[str, tuple
 
 
 def parameter_count(users: int, items: int, model: Mapping[str, Json]) -> int:
-    """Return the number of trained values: 31,832,577 for ML-20M and the reference model."""
+    """Return the number of trainable values.
+
+    ML-20M with the reference model has 31,832,577 values.
+    """
     return sum(math.prod(shape) for shape in shapes(users, items, model).values())
 
 
@@ -50,9 +56,9 @@ def initial_weights(
 ) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter.
 
-    The distributions are those of the reference (neumf.py): embeddings normal(0, 0.01), MLP weights
-    Glorot uniform, output weight LeCun uniform with limit √(3 / inputs), and biases
-    uniform(±1 / √inputs), PyTorch's default.
+    The distributions are the same as in the reference (neumf.py). Embeddings are normal(0, 0.01),
+    MLP weights are Glorot uniform, and the output weight is LeCun uniform with limit √(3 / inputs).
+    Biases are uniform in ±1 / √inputs, PyTorch's default.
     """
     all_shapes = shapes(users, items, model)
     for name, shape in all_shapes.items():

@@ -1,6 +1,6 @@
 """Recommendation: NCF (NeuMF) on MovieLens-20M, MLPerf Training v0.5.
 
-This module uses no framework.
+This module does not import a framework.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, SyntheticNCFData
 
 REFERENCE_PARAMETERS = 31_832_577
-"""Number of parameters with the counts of ML-20M (reference neumf.py)."""
+"""Number of parameters for the users and items of ML-20M (reference neumf.py)."""
 
 
 class NCF(Workload):
-    """Neural collaborative filtering."""
+    """Recommendation with neural collaborative filtering."""
 
     name = "ncf"
     mlperf_name = "ncf"
@@ -48,7 +48,7 @@ class NCF(Workload):
     gpu_precisions = (
         "tf32",
         "bf16",
-    )  # small matrices are bound by bandwidth, and v0.5 does not allow tf32
+    )  # memory bandwidth limits small matrix products, and v0.5 does not allow tf32
     reference_model = REFERENCE_MODEL
     runs_required = 100
     Options = NCFOptions
@@ -57,11 +57,12 @@ class NCF(Workload):
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
         self.data: NCFData | None = None
-        """The pipeline that was opened last.
+        """Input pipeline that was opened last.
 
-        A trainer that draws samples on the device reads the positives from it.
+        A trainer that generates samples on the device reads the training positives from this
+        pipeline.
         """
-        sample_on_device(settings)  # raises an error for unsupported settings before the run
+        sample_on_device(settings)  # raises an error for unsupported settings before the run starts
         self.measure_threads = 0 if settings.device == "cpu" else 1
         if dataset_info.sizes == published_facts().sizes and settings.profile != "demo":
             count = weights.parameter_count(self.users, self.items, settings.model)
@@ -73,16 +74,16 @@ class NCF(Workload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile.
 
-        Only round v0.5 includes NCF. Demos have the target of the round.
+        Only round v0.5 includes NCF. Demos have the same target as the round.
         """
         demo = Defaults("ml-demo", "demo", DEMO_MODEL, round.targets)
         return round.defaults(cls.name, profile, REFERENCE_MODEL, demo)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data.
+        """Return the sizes of the prepared data set.
 
-        Under `profile=synthetic`, they are the published counts of ML-20M.
+        With `profile=synthetic`, the published sizes of ML-20M are returned.
         """
         return (
             load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
@@ -90,24 +91,27 @@ class NCF(Workload):
 
     @property
     def users(self) -> int:
-        """Number of users in the data set."""
+        """Return the number of users in the data set."""
         return self.dataset_info.sizes["users"]
 
     @property
     def items(self) -> int:
-        """Number of items in the data set."""
+        """Return the number of items in the data set."""
         return self.dataset_info.sizes["items"]
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Samples of an epoch: every positive with four negatives.
+        """Return the number of samples in an epoch: every positive with four negatives.
 
-        For ML-20M, they are 99,308,850 samples.
+        An epoch of ML-20M has 99,308,850 samples.
         """
         return EpochSamples(SAMPLES_PER_POSITIVE * self.dataset_info.train_samples)
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate, which is constant, as in the reference and in every submission."""
+        """Return the learning rate, which is constant as in the reference.
+
+        All published submissions also use a constant learning rate.
+        """
         return self.options.learning_rate
 
     def optimizer(self) -> OptimizerSettings:
@@ -117,9 +121,9 @@ class NCF(Workload):
         )
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of a replica's full batch.
+        """Return the array shapes of a replica's full batch.
 
-        If the last batch of an epoch is smaller, its shapes follow.
+        If the last batch of an epoch is smaller, the result also contains the shapes of this batch.
         """
         replicas = self.settings.devices
         full = math.ceil(self.settings.global_batch_size / replicas)
@@ -132,7 +136,7 @@ class NCF(Workload):
         ]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shape of a full batch of users, each with all candidates."""
+        """Return the array shapes of a full batch of users with all their candidates."""
         users = evaluation_users_per_batch(self.settings, self.users, self.settings.devices)
         candidates = (users, sampling.EVALUATION_NEGATIVES + 1)
         return [{"user": ArraySpec((users,), "int32"), "item": ArraySpec(candidates, "int32")}]
@@ -141,9 +145,9 @@ class NCF(Workload):
         return weights.initial_weights(self.users, self.items, self.settings.model, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the arrays.
+        """Open the prepared arrays.
 
-        Evaluation negatives are drawn at the first evaluation and never stored with the data.
+        Evaluation negatives are drawn at the first evaluation and are never stored with the data.
         """
         if self.settings.profile == "synthetic":
             return SyntheticNCFData(self.settings, self.dataset_info, worker, seed)
@@ -153,7 +157,7 @@ class NCF(Workload):
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Return whether the test item of each user is among the ten best candidates.
 
-        Padding is left out.
+        Padding users are left out.
         """
         hit = hits(outputs["logits"], batch.arrays["item"])
         return {"hit": hit[batch.arrays["valid"]]}
@@ -161,7 +165,7 @@ class NCF(Workload):
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Return HR@10 over all users.
 
-        Raises ValueError if the number of users differs from the data set.
+        Raises ValueError if the number of evaluated users differs from the data set.
         """
         hit = np.asarray(results["hit"], dtype=bool)
         if hit.size != self.users:
@@ -169,7 +173,7 @@ class NCF(Workload):
         return {"hr_at_10": hit_rate(hit)}
 
     def log_keys(self) -> Mapping[str, Json]:
-        """Return the keys that the v0.5 rules require, with their later names."""
+        """Return the log keys that the v0.5 rules require, with their names in later rounds."""
         values = self.options
         return {
             "opt_name": "adam",

@@ -1,11 +1,11 @@
-"""Preparation of ImageNet's folders: an index of the images.
+"""Preparation of images in ImageNet's folders as an index.
 
 The images are neither copied nor changed.
 
 The prepared data set consists of the index (`workloads.common.images.index`) of `train` and `val`,
-and of `classes.txt`, the WordNet ids in the order of the class numbers. The fingerprint covers
-these files: names, numbers of bytes, sizes in pixels, and labels of all images, but not their
-content.
+and of `classes.txt`, the WordNet ids in the order of the class numbers. The fingerprint of the data
+set includes the names, numbers of bytes, sizes in pixels, and labels of all images. The fingerprint
+does not include the content of the images.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Content = tuple[list[str], dict[str, Listing]]
 
 
 class ImageFolders(ImageDataset[Content]):
-    """A data set in ImageNet's layout."""
+    """A data set with the folder layout of ImageNet."""
 
     things = "files or folders"
     archives: ClassVar[Mapping[str, int]] = {}
-    """Number of bytes of each split's published archive."""
+    """Number of bytes of the published archive of each split."""
 
     def look(self, source: Path) -> Content:
-        """Return classes and images of both splits, reduced to `subset` images.
+        """Return the classes and images of both splits, limited to `subset` images.
 
         Raises:
             ValueError: A split has no images.
@@ -68,7 +68,7 @@ class ImageFolders(ImageDataset[Content]):
     def write(
         self, source: Path, folder: Path, manifest: Manifest, content: Content
     ) -> tuple[Manifest, list[str]]:
-        """Check the images and write the index below `folder`.
+        """Check the images and write the index to `folder`.
 
         Returns:
             The complete manifest, and a line for each skipped image.
@@ -122,7 +122,7 @@ class ImageFolders(ImageDataset[Content]):
         return complete, [f"left out: {line}" for line in self.named(bad)]
 
     def _missing(self, counts: dict[str, int], listings: dict[str, Listing]) -> list[str]:
-        """Return a note if classes of a complete data set have no validation image."""
+        """Return a note if some classes of a complete data set have no validation image."""
         missing = counts["classes"] - len(set(listings["val"].labels))
         if not missing or self.subset is not None:
             return []
@@ -147,29 +147,29 @@ class ImageFolders(ImageDataset[Content]):
 
 
 class ImageNet(ImageFolders):
-    """ILSVRC2012, the data set of ResNet-50's targets.
+    """ILSVRC2012, for which the rules define the targets of ResNet-50.
 
-    No digests of single images are published.
+    There are no published digests of individual images.
     """
 
     name = "imagenet"
     archives: ClassVar = {"train": 147_897_477_120, "val": 6_744_924_160}
-    """Bytes of ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar."""
+    """Number of bytes of ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar."""
     content = "bytes of all images against ILSVRC2012_img_train.tar and _val.tar"
 
 
 def _spread(listing: Listing, count: int) -> Listing:
-    """Return `count` images, spread evenly over the list and therefore over the classes."""
+    """Return `count` images at equal distances in the list, which includes all classes."""
     total = len(listing.names)
     return listing.take([number * total // count for number in range(min(count, total))])
 
 
 def _first(listing: Listing) -> str:
-    """Return the description of the first problem, or an empty string."""
+    """Return the description of the first invalid image, or an empty string."""
     return ": ".join(listing.problems[0]) if listing.problems else ""
 
 
 class UserImages(ImageFolders):
-    """User-defined data set: folders train/CLASS/ and val/CLASS/."""
+    """User-defined data set with the folders train/CLASS/ and val/CLASS/."""
 
     name = kind = "images"

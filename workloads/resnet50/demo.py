@@ -1,8 +1,9 @@
-"""Generated data set of the ResNet-50 demo: objects of ten classes as JPEGs in ImageNet's folders.
+"""Generated data set of the ResNet-50 demo: objects of ten classes as JPEG files.
 
-The outline of an object determines its class. Texture and hue are only correlated with the class.
-Position, size, rotation, background, clutter, and light vary. A linear classifier on raw pixels
-therefore reaches an accuracy of only about 0.2, and a small network reaches 0.8.
+The files are in ImageNet's folders. The outline of an object determines its class. Texture and hue
+are only correlated with the class. Position, size, rotation, background, clutter, and light vary. A
+linear classifier on raw pixels therefore reaches an accuracy of only about 0.2, while a small
+network reaches 0.8.
 """
 
 from __future__ import annotations
@@ -20,22 +21,27 @@ from workloads.common.randomness import fold, stream
 from workloads.resnet50.dataset import ImageFolders
 
 SEED = 1
-"""Seed of the data set. It does not depend on the seed of a run."""
+"""Seed of the data set. The seed does not depend on the seed of a run."""
 SIZES = {"train": 4000, "val": 1000}
-"""Number of images in each split. The classes alternate, so they are equally frequent."""
+"""Number of images in each split. The classes alternate, so all classes are equally frequent."""
 SHORT_SIDE, LONGEST_SIDE = (88, 104), 128
-"""Range of the short side and limit of the long side in pixels. The orientation is random."""
+"""Range of the short side in pixels, and maximum of the long side. The orientation is random."""
 RADIUS = (0.24, 0.38)
 """Radius of the object as a fraction of the short side."""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.92, 0.5
-"""Probability that an object has the texture and hue of its class. They set the difficulty."""
+"""Probabilities that an object has the texture and the hue of its class. These probabilities set
+the difficulty.
+"""
 CLUTTER, OCCLUDERS = (1, 4), (0, 2)
 IMAGES = "images"
-"""Folder of the images below the folder of the prepared data."""
+"""Name of the images' folder, which is a subfolder of the prepared data."""
 
 
 def wnid(kind: int) -> str:
-    """Return the folder name of a class, which looks like ImageNet's but is not in WordNet."""
+    """Return the folder name of a class.
+
+    The name looks like ImageNet's folder names but is not in WordNet.
+    """
     return f"n9{kind + 1:07d}"
 
 
@@ -52,7 +58,7 @@ def kind_of(index: int) -> int:
 
 
 def draw(split: str, index: int) -> UInt8s:
-    """Return image `index` of a split: (height, width, 3) uint8 in the order blue, green, red."""
+    """Return image `index` of a split: (height, width, 3) uint8 in BGR order."""
     key = fold(stream(SEED, f"imagenet-demo {split}"), index)
     draws, kind = Draws(key), kind_of(index)
     height, width = scenes.sides(draws, SHORT_SIDE, LONGEST_SIDE)
@@ -71,7 +77,10 @@ def draw(split: str, index: int) -> UInt8s:
 
 
 def write_images(root: Path) -> None:
-    """Write all JPEGs below `root`: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG, 19 MB in total."""
+    """Write all JPEG files to `root`.
+
+    The paths are train/<wnid>/*.JPEG and val/<wnid>/*.JPEG. All files together have 19 MB.
+    """
     for split in SIZES:
         for kind in range(len(CLASSES)):
             (root / split / wnid(kind)).mkdir(parents=True)
@@ -87,14 +96,17 @@ def write_images(root: Path) -> None:
 class ImageNetDemo(Generated, ImageFolders):
     """The generated data set.
 
-    Folders and preparation are the same as for the real data sets. The images are in the folder of
-    their index.
+    Folders and preparation are the same as for real data sets. The images are in the folder of the
+    prepared data.
     """
 
     name = "imagenet-demo"
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `images/` and their index, which takes a few seconds."""
+        """Write `images/` and the index of the images, and return the manifest.
+
+        The generation takes a few seconds.
+        """
         images = folder / IMAGES
         write_images(images)
         content = self.look(images)

@@ -1,8 +1,9 @@
 """Images in ImageNet's folders.
 
-The images of train/ are train/<wnid>/*.JPEG. val/ has the same class folders, or the images and a
-label file. Classes are numbered in the order of their names (WordNet ids). Subfolders of a class
-folder are not searched. Hidden files and folders are skipped (`workloads.common.data.hidden`).
+The images of train/ are train/<wnid>/*.JPEG. val/ has either the same class folders, or all images
+and a label file. Classes are numbered in the order of their names (WordNet ids). Subfolders of a
+class folder are not searched. Hidden files and folders are skipped
+(`workloads.common.data.hidden`).
 """
 
 from __future__ import annotations
@@ -22,22 +23,25 @@ LABEL_FILES = (
     "LOC_val_solution.csv",
     "val.txt",
 )
-"""Names of the label file, which is searched next to val/ and inside it."""
+"""Possible names of the label file, which is next to val/ or inside of val/."""
 
 
 @dataclass
 class Listing:
-    """The images of a split, sorted by class and name. Paths are relative to the source folder."""
+    """The images of a split, sorted by class and name.
+
+    Paths are relative to the source folder.
+    """
 
     names: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     """Number of bytes of each image."""
     labels: list[int] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
-    """(path, description) of each file or folder that --skip-bad skips."""
+    """(path, description) of each invalid file or folder. The option --skip-bad skips them."""
 
     def take(self, keep: list[int]) -> Listing:
-        """Return a listing of only the images with the indices `keep`."""
+        """Return a listing with only the images at the indices `keep`."""
         names, sizes, labels = (
             [self.names[i] for i in keep],
             [self.sizes[i] for i in keep],
@@ -64,7 +68,7 @@ def classes_of(source: Path) -> list[str]:
 
 
 def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
-    """Return the images of a split that has a folder per class.
+    """Return the images of a split that has one folder per class.
 
     A folder that is not a class of train/ is added to the problems.
     """
@@ -88,7 +92,9 @@ def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
 
 
 def list_validation(source: Path, classes: list[str]) -> Listing:
-    """Return the images of val/, which has a folder per class, or only images and a label file.
+    """Return the images of val/.
+
+    val/ has either one folder per class, or only images and a label file.
 
     Raises:
         ValueError: val/ or the label file is missing, or the label file is invalid.
@@ -133,13 +139,15 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
 
 
 def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
-    """Return a map from file name to WordNet id for each of `names` (sorted).
+    """Return the WordNet id of each image in `names` (sorted) by file name.
 
-    Lines are `NAME WNID …`, separated by blanks or commas, with or without the suffix of the name.
-    Or each line is a `WNID`, in the order of the names of the images.
+    A label file has one of two formats. In the first format, each line is `NAME WNID …`, separated
+    by blanks or commas, and the suffix of the name is optional. In the second format, each line is
+    a `WNID`, in the order of the image names.
 
     Raises:
-        ValueError: The file is invalid. The message contains the file, and the line if it is known.
+        ValueError: The label file is invalid. The error message contains the file, and the line
+            number if available.
     """
     rows = [line.replace(",", " ").split() for line in read_text(path, "replace").split("\n")]
     rows = [row for row in rows if row and row[0] != "ImageId"]
@@ -169,7 +177,10 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
 
 
 def _list_images(source: Path, folder: str, label: int, listing: Listing) -> None:
-    """Append the images directly in `folder`. Skip hidden files, folders, and label files."""
+    """Append the images directly in `folder` to `listing`.
+
+    Hidden files, folders, and label files are skipped.
+    """
     with os.scandir(source / folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     for entry in ordered:
@@ -205,7 +216,10 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a folder. A broken or circular link is not a folder."""
+    """Return whether an entry is a folder.
+
+    A broken or circular link is not a folder.
+    """
     try:
         return entry.is_dir()
     except OSError:

@@ -1,6 +1,6 @@
-"""ResNet v1.5 in JAX, NHWC.
+"""ResNet v1.5 in JAX, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, K classes. Parameters carry torchvision's names.
+Shapes: B images of a replica, H × W pixels, K classes. Parameters have torchvision's names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workloads.resnet50.workload import ResNet50
 
 
 class ResNet(Layers):
-    """ResNet: uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """ResNet network from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -30,7 +30,10 @@ class ResNet(Layers):
         self.layers = layers
 
     def __call__(self, images: jax.Array, training: bool) -> jax.Array:
-        """Return the logits of the images. In training, the running statistics are updated."""
+        """Return the logits of the images.
+
+        If `training` is set, the running statistics are updated.
+        """
         self.training = training
         x = (images.astype(jnp.float32) - jnp.array(network.MEAN, jnp.float32)).astype(self.dtype)
         x = self.trunk(x, self.layers)
@@ -40,7 +43,7 @@ class ResNet(Layers):
 
 
 class ResNetTrainer(ImageTrainer):
-    """ResNet on one device. Several processes sum their gradients."""
+    """ResNet trainer for one device. Several processes sum their gradients."""
 
     workload: ResNet50
 
@@ -52,7 +55,7 @@ class ResNetTrainer(ImageTrainer):
         )
 
     def build_model(self, weights: Values, statistics: Values) -> ResNet:
-        """Return the workload's network with these weights."""
+        """Return the network of the workload with these weights."""
         return ResNet(weights, statistics, self.dtype, self.workload.network)
 
     def loss(self, model: ResNet, batch: Mapping[str, jax.Array]) -> jax.Array:

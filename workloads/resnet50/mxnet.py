@@ -1,7 +1,7 @@
 """ResNet v1.5 in MXNet.
 
-Shapes: B images of a replica, S pixels of a side, K classes. Parameters and batch-norm statistics
-carry torchvision's names.
+Shapes: B images of a replica, S pixels per side, K classes. Parameters and running statistics have
+torchvision's names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workloads.resnet50.workload import ResNet50
 
 
 class ResNet(ImageModel):
-    """ResNet: uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
+    """ResNet network from uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
 
     scale, shift = (1.0, 1.0, 1.0), tuple(-value for value in network.MEAN)
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
@@ -37,7 +37,7 @@ class ResNet(ImageModel):
 
 
 class ResNetTrainer(ImageTrainer):
-    """ResNet on every device of this process."""
+    """ResNet trainer for all devices of this process."""
 
     workload: ResNet50
 
@@ -53,5 +53,5 @@ class ResNetTrainer(ImageTrainer):
         return of_label * (smoothing - 1) - of_all * (smoothing / model.layers.classes)
 
     def outputs(self, model: ResNet, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return `logits` (B, K)."""
+        """Return the `logits` (B, K) of the images."""
         return {"logits": model(batch["image"])}

@@ -1,7 +1,7 @@
 """ResNet v1.5: a trunk of bottlenecks, global average pooling, and a classifier `fc`.
 
-This module does not depend on a framework. Layers, names, and their order are described in
-`workloads.common.networks.residual`. The 3×3 convolution of a bottleneck has the stride.
+This module does not depend on a framework. `workloads.common.networks.residual` describes layers,
+names, and their order. In a bottleneck, the 3×3 convolution has the stride.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from workloads.common.networks.residual import Shapes, Trunk
 
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-"""Weight of the new statistic in the running statistic: 1 minus the reference's decay of 0.9."""
+"""Weight of the new batch statistic in the running statistic: 1 minus the reference's decay of
+0.9.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,16 @@ class Initialisation:
     """Distribution of the initial weights."""
 
     kind: str
-    """Distribution of the convolutions: `truncated` or `normal`, as in `networks.initial.draw`."""
+    """Distribution of the convolution weights: `truncated` or `normal`, as in
+    `networks.initial.draw`.
+    """
     gain: float
-    """Variance of a convolution's weights, multiplied by fan-in."""
+    """Variance of a convolution's weights, multiplied by the fan-in."""
     classifier: str = "normal"
     """Distribution of the classifier's weights.
 
     `normal` has a standard deviation of 0.01. `glorot` is uniform in ±√(6 / (inputs + outputs)).
-    `alike` is the distribution of the convolutions.
+    `alike` is the same distribution as for convolutions.
     """
 
 
@@ -47,21 +51,22 @@ INITIALISATIONS: Mapping[str, Initialisation] = {
 }
 """Initializations that a hyperparameter set can select.
 
-- truncated_normal: The reference (variance scaling in resnet_model.py). The classifier is
-  initialized as in the reference's code around v0.7.
-- truncated_normal_glorot: The reference at its tag v0.5, in which `tf.layers.dense` uses its
-  default initializer.
-- truncated_normal_2: The demo.
-- gaussian_2: NVIDIA v0.6 and v0.7, like `gaussian_2_everywhere` except that the classifier has a
-  standard deviation of 0.01 (`MLPerfInit` in train_imagenet.py). The first layer of NVIDIA's
-  network has a fourth, empty input channel, so its standard deviation is √(3/4) of ours.
-- gaussian_2_everywhere: NVIDIA v0.5, MXNet's
-  `Xavier(rnd_type="gaussian", factor_type="in", magnitude=2)` (common/fit.py).
+- truncated_normal: Initialization of the reference (variance scaling in resnet_model.py). The
+  classifier is initialized as in the reference's code around v0.7.
+- truncated_normal_glorot: Initialization of the reference at its tag v0.5, in which
+  `tf.layers.dense` uses its default initializer.
+- truncated_normal_2: Initialization of the demo.
+- gaussian_2: Initialization of NVIDIA v0.6 and v0.7. Compared with `gaussian_2_everywhere`, the
+  classifier has a standard deviation of 0.01 (`MLPerfInit` in train_imagenet.py). The first layer
+  of NVIDIA's network has a fourth, empty input channel, so its standard deviation is √(3/4) times
+  the suite's.
+- gaussian_2_everywhere: Initialization of NVIDIA v0.5, MXNet's `Xavier(rnd_type="gaussian",
+  factor_type="in", magnitude=2)` (common/fit.py).
 """
 MEAN = (123.68, 116.78, 103.94)
-"""Means that are subtracted from RGB values of 0 … 255.
+"""Means that are subtracted from RGB pixel values of 0 … 255.
 
-The values are not divided by a standard deviation (reference imagenet_preprocessing.py).
+The pixel values are not divided by a standard deviation (reference imagenet_preprocessing.py).
 """
 
 
@@ -87,18 +92,21 @@ def build(model: Mapping[str, Json]) -> Network:
 
 
 def shapes(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every trained parameter, in order."""
+    """Return the shape of every trained parameter by name, in parameter order."""
     classifier = {"fc.weight": (network.classes, network.features), "fc.bias": (network.classes,)}
     return {**residual.parameter_shapes(network.trunk_convolutions), **classifier}
 
 
 def statistics(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every running statistic."""
+    """Return the shape of every running statistic by name."""
     return residual.statistic_shapes(network.trunk_convolutions)
 
 
 def parameter_count(network: Network) -> int:
-    """Return the number of trained values: 25,557,032 for 50 layers and 1,000 classes."""
+    """Return the number of trainable values.
+
+    The network with 50 layers and 1,000 classes has 25,557,032 values.
+    """
     return sum(math.prod(shape) for shape in shapes(network).values())
 
 
@@ -110,7 +118,7 @@ def is_norm(name: str, network: Network) -> bool:
 
 
 def initial_weights(network: Network, name: str, seed: int) -> Iterator[tuple[str, Array]]:
-    """Yield (name, float32 array) for every parameter, drawn with the initialization `name`.
+    """Yield (name, float32 array) for every parameter, drawn with initialization `name`.
 
     All batch norms start with scale 1 and shift 0. The bias of the classifier is 0. Running
     statistics start with mean 0 and variance 1 in every framework.

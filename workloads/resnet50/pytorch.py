@@ -1,7 +1,7 @@
-"""ResNet v1.5 in PyTorch, channels-last.
+"""ResNet v1.5 in PyTorch, in channels-last layout.
 
-Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3) and
-are normalized on the device. Parameters and batch-norm statistics carry torchvision's names.
+Shapes: B images of a replica, S pixels per side, K classes. Images are uint8 (B, S, S, 3) and are
+normalized on the device. Parameters and running statistics have torchvision's names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATC
 
 
 class ResNet(Trunk):
-    """ResNet: uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
+    """ResNet network from uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, _norm)
@@ -31,13 +31,13 @@ class ResNet(Trunk):
         self.fc = nn.Linear(layers.features, layers.classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return logits (B, K) of images (B, S, S, 3)."""
+        """Return logits (B, K) for images (B, S, S, 3)."""
         x = self.trunk(images.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean)
         return self.fc(x.mean((2, 3))).float()
 
 
 class ResNetTrainer(ImageTrainer):
-    """ResNet on one device."""
+    """ResNet trainer for one device."""
 
     workload: ResNet50
 

@@ -18,7 +18,7 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "resize_size": 256,
     "area_minimum": 0.05,
 }
-"""Reference resnet_model.py and imagenet_preprocessing.py.
+"""Model settings of the reference (resnet_model.py and imagenet_preprocessing.py).
 
 Crops cover at least 5 % of an image. Evaluation resizes the shorter side to 256 pixels and crops
 the center.
@@ -33,7 +33,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 }
 """Smaller model for demos (docs/reference/workloads/resnet50.md).
 
-Crops of 5 % would hide the features that distinguish the classes of the demo.
+Crops as small as 5 % would not show the features that distinguish the classes of the demo.
 """
 
 
@@ -44,7 +44,7 @@ DEMO = Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": 0.80})
 class ResNet50Options(ImageOptions, DataThreadsOptions, WorkloadOptions):
     """Options `workload.*` of ResNet-50.
 
-    Values that an optimizer or decay does not use are 0 or empty.
+    Options that the selected optimizer or decay does not use are 0 or empty.
     """
 
     name: str = "resnet50"

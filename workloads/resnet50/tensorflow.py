@@ -1,7 +1,7 @@
-"""ResNet v1.5 in TensorFlow, NHWC.
+"""ResNet v1.5 in TensorFlow, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, K classes, h × w cells of a map. Parameters carry
-torchvision's names.
+Shapes: B images of a replica, H × W pixels, K classes, h × w cells of a feature map. Parameters
+have torchvision's names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workloads.resnet50.workload import ResNet50
 
 
 class ResNet(ImageModel):
-    """ResNet: uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """ResNet network from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -25,7 +25,10 @@ class ResNet(ImageModel):
         self.layers = layers
 
     def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:
-        """Return the logits of the images. In training, the running statistics are updated."""
+        """Return the logits of the images.
+
+        If `training` is set, the running statistics are updated.
+        """
         x = tf.cast(tf.cast(images, tf.float32) - tf.constant(network.MEAN), self.dtype)
         x = self.trunk(x, self.layers, training)
         features = tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
@@ -36,12 +39,12 @@ class ResNet(ImageModel):
 
 
 class ResNetTrainer(ImageTrainer):
-    """ResNet on one device. Several processes sum their gradients."""
+    """ResNet trainer for one device. Several processes sum their gradients."""
 
     workload: ResNet50
 
     def build_model(self) -> ResNet:
-        """Return the workload's network."""
+        """Return the network of the workload."""
         return ResNet(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
     def loss(self, model: ResNet, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:

@@ -1,6 +1,6 @@
 """Image classification: ResNet-50 v1.5 on ImageNet, MLPerf Training v0.5 to v0.7.
 
-This module uses no framework.
+This module does not import a framework.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REFERENCE_PARAMETERS = 25_557_032
 
 
 class ResNet50(ClassifierWorkload):
-    """Image classification."""
+    """Image classification with ResNet-50."""
 
     name = "resnet50"
     mlperf_name = "resnet"
@@ -63,17 +63,20 @@ class ResNet50(ClassifierWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return the defaults of a profile. The target is 0.749 under v0.5 and 0.759 under v0.7."""
+        """Return the defaults of a profile.
+
+        The target accuracy is 0.749 in v0.5 and 0.759 in v0.7.
+        """
         return round.defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data.
+        """Return the sizes of the prepared data set.
 
-        Under `profile=synthetic`, they are the published counts of ImageNet.
+        With `profile=synthetic`, the published sizes of ImageNet are returned.
 
         Raises:
-            ValueError: The batch cannot be divided between the devices.
+            ValueError: The batch cannot be divided equally among the devices.
         """
         from workloads.common.images.counts import IMAGENET
 
@@ -81,7 +84,10 @@ class ResNet50(ClassifierWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of values, which have 89 MB in fp32 for 50 layers at 224 pixels."""
+        """Return the number of activation values for an image.
+
+        In fp32, 50 layers at 224 pixels have 89 MB of activations.
+        """
         size = int(settings.model["image_size"])
         return residual.activation_values(network.build(settings.model), size, size)
 
@@ -89,7 +95,7 @@ class ResNet50(ClassifierWorkload):
     # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate: a linear warm-up, then steps or a polynomial."""
+        """Return the learning rate: a linear warm-up, then steps or a polynomial."""
         values = self.options
         base, warmup_steps = values.learning_rate, self.warmup_steps
         warming = schedules.warmup(step, warmup_steps, base)
@@ -102,7 +108,7 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def warmup_steps(self) -> int:
-        """Steps of the warm-up.
+        """Return the number of warm-up steps.
 
         With `decay=steps`, an epoch has a fractional number of steps, as in the reference.
         """
@@ -115,37 +121,39 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def decay_boundaries(self) -> list[int]:
-        """First steps with lower rates.
+        """Return the first step of each lower learning rate.
 
-        In the reference (resnet_run_loop.py), the step at a boundary still has the previous rate.
+        In the reference (resnet_run_loop.py), the step at a boundary still has the previous
+        learning rate.
         """
         return [self._reference_steps(epoch) + 1 for epoch in self.options.decay_epochs]
 
     def _reference_steps(self, epochs: int) -> int:
-        """Return the steps of `epochs` passes over the images, rounded down.
+        """Return the number of steps in `epochs` passes over the images, rounded down.
 
-        Reference: num_images / batch_size · epochs.
+        The formula of the reference is num_images / batch_size · epochs.
         """
         return epochs * self.epoch_samples.trained // self.settings.global_batch_size
 
     @property
     def first_decay_step(self) -> int | None:
-        """First step of the decay with `decay=steps`.
+        """Return the first step of the decay with `decay=steps`.
 
-        None for the polynomial, which begins at the end of the warm-up.
+        With the polynomial, the result is None, because the decay begins at the end of the warm-up.
         """
         return self.decay_boundaries[0] if self.options.decay == "steps" else None
 
     @property
     def decay_steps(self) -> int:
-        """Number of steps of the polynomial, after the warm-up."""
+        """Return the number of steps of the polynomial decay after the warm-up."""
         values = self.options
         return (values.horizon_epochs - values.warmup_epochs) * self.steps_per_epoch
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Return the steps after which to evaluate.
+        """Yield the steps after which to evaluate.
 
-        They follow epoch `evaluation_offset_epochs`, and every `evaluation_interval_epochs` epochs.
+        Evaluations follow epoch `evaluation_offset_epochs`, and then every
+        `evaluation_interval_epochs` epochs.
         """
         values = self.options
         first, interval = values.evaluation_offset_epochs, values.evaluation_interval_epochs
@@ -157,9 +165,10 @@ class ResNet50(ClassifierWorkload):
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Return the update rule of a parameter.
 
-        Scale and shift of batch norm are never decayed. SGD decays the bias of the classifier, as
-        in the reference. LARS excludes it, like all parameters that are not matrices, as in the
-        reference. NVIDIA's LARS decays it.
+        The scale and shift of batch norms have no weight decay. SGD decays the bias of the
+        classifier, as in the reference. LARS does not decay parameters that are not matrices, so
+        the bias of the classifier has no decay, as in the reference. In contrast, NVIDIA's LARS
+        decays the bias of the classifier.
         """
         decay, lars = self.options.weight_decay, self.uses_lars
         if parameter == "fc.bias":
@@ -170,16 +179,16 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def uses_lars(self) -> bool:
-        """True for LARS, False for SGD with momentum."""
+        """Return True for LARS and False for SGD with momentum."""
         return self.options.optimizer == "lars"
 
     # -- weights, data, quality
     # -----------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Yield the weights of every layer, equal in every framework.
+        """Yield the initial weights of every layer, identical in every framework.
 
-        They are drawn by hash according to `initialisation`.
+        The weights are drawn by hash according to the option `initialisation`.
         """
         return network.initial_weights(self.network, self.options.initialisation, seed)
 

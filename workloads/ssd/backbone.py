@@ -1,8 +1,9 @@
-"""Pretrained backbone of SSD: torchvision's ResNet-34, trained on ImageNet, up to conv4_x.
+"""Pretrained backbone of SSD: torchvision's ImageNet ResNet-34 up to conv4_x.
 
 The network uses torchvision's names. The first block of conv4 has stride 1 in SSD and stride 2 in
-torchvision, which does not change a parameter's shape. `layer4` and `fc` are dropped. The running
-statistics of batch norm are loaded, because its scales and shifts were trained with them.
+torchvision, which does not change the shape of a parameter. `layer4` and `fc` are dropped. The
+running statistics of the batch norms are also loaded, because the scales and shifts were trained
+with them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ PUBLISHED = RESNET34
 
 
 def shapes(layers: network.Network) -> Shapes:
-    """Return a map from name to shape of every parameter and running statistic of the trunk."""
+    """Return the shape of every parameter and running statistic of the trunk by name."""
     trained = network.shapes(layers).items()
     parameters = {
         name: shape for name, shape in trained if name.startswith(("conv1.", "bn1.", "layer"))

@@ -1,8 +1,8 @@
-"""Boxes of whole batches: overlap, encoding of offsets, and matching of priors with objects.
+"""Boxes of whole batches: overlap, encoding of offsets, and matching with priors.
 
 Boxes of objects are rows (…, 4) of left, top, right, bottom as fractions of the image. The objects
-of a batch are concatenated, and `ends[i]` is the end of the objects of image i. Arrays over priors
-are planes (…, 4, P).
+of a batch are concatenated, and `ends[i]` is the end index of the objects of image i. Arrays over
+priors have the layout (…, 4, P).
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from workloads.ssd.priors import VARIANCES, Priors
 Floats = npt.NDArray[np.floating]
 
 MATCH_IOU = 0.5
-"""A prior is matched with an object if their IoU is higher (reference utils.py)."""
+"""IoU above which a prior is matched with an object (reference utils.py)."""
 IMAGES_AT_ONCE = 4
 """Number of images matched at a time.
 
-A few arrays of (4, 8,732) floats stay in the L2 cache.
+With this number, a few arrays of (4, 8,732) floats fit into the L2 cache.
 """
 
 
 def iou(first: Floats, second: Floats) -> Floats:
     """Return the intersection over union (n, m) of boxes (n, 4) and (m, 4).
 
-    It is 0 if both are empty.
+    The IoU of two empty boxes is 0.
     """
     return iou_planes(first, np.ascontiguousarray(second.T))
 
 
 def iou_planes(boxes: Floats, planes: Floats) -> Floats:
-    """Return the intersection over union (n, m) of boxes (n, 4) and of m boxes in planes (4, m)."""
+    """Return the intersection over union (n, m) of boxes (n, 4) and boxes (4, m).
+
+    `planes` stores each coordinate of its m boxes in a separate row.
+    """
     left, top, right, bottom = (boxes[:, i : i + 1] for i in range(4))
     shared = np.minimum(right, planes[2])
     shared -= np.maximum(left, planes[0])
@@ -52,7 +55,7 @@ def iou_planes(boxes: Floats, planes: Floats) -> Floats:
 
 
 def encode(boxes: Float32s, priors: Float32s) -> Float32s:
-    """Return the offsets (4, n) of boxes in planes (4, n) from priors (4, n)."""
+    """Return the offsets (4, n) of boxes (4, n) from priors (4, n)."""
     size = boxes[2:] - boxes[:2]
     middle = (boxes[:2] + boxes[2:]) / 2
     moves = (middle - priors[:2]) / priors[2:] / np.float32(VARIANCES[0])
@@ -60,7 +63,7 @@ def encode(boxes: Float32s, priors: Float32s) -> Float32s:
 
 
 def decode(offsets: Float32s, priors: Float32s) -> Float32s:
-    """Return the corners (4, n) for offsets (4, n), the inverse of `encode`.
+    """Return the box corners (4, n) for offsets (4, n), the inverse of `encode`.
 
     The corners are not clipped to the image.
     """
@@ -70,17 +73,18 @@ def decode(offsets: Float32s, priors: Float32s) -> Float32s:
 
 
 def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
-    """Return the object (B, P) matched with each prior in each image, or -1 for background.
+    """Return the object (B, P) matched with each prior in each image, or -1.
 
-    An object is a row of `boxes`. Each object is matched with the prior that it overlaps most, even
-    if the overlap is small. If two objects have the same best prior, the later object gets it. Each
-    remaining prior is matched with the object that overlaps it most, if the IoU is above
-    `MATCH_IOU`. If overlaps are equal, the first prior or object is used.
+    An object is an index into `boxes`, and -1 stands for background. Each object is matched with
+    the prior that it overlaps most, even if the overlap is small. If two objects have the same best
+    prior, the prior is matched with the later object. Each remaining prior is matched with the
+    object that overlaps it most, if the IoU is above `MATCH_IOU`. For equal overlaps, the first
+    prior or object is used.
     """
     starts = np.concatenate([[0], ends[:-1]])
     counts = ends - starts
     matches = np.full((len(ends), len(priors)), -1, np.int32)
-    # Sort the images by their number of objects, because the g-th objects of several images are
+    # Images are sorted by their number of objects, because the g-th objects of several images are
     # processed together.
     order = np.argsort(-counts, kind="stable")
     for first in range(0, len(order), IMAGES_AT_ONCE):
@@ -90,9 +94,9 @@ def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
 
 
 def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float32s) -> Int32s:
-    """Match the priors of images (b,), like `match`.
+    """Match the priors of images (b,) with objects, like `match`.
 
-    The images are in descending order of `counts`.
+    The images must be in descending order of `counts`.
     """
     best = np.full((len(starts), corners.shape[1]), MATCH_IOU, boxes.dtype)
     matches = np.full(best.shape, -1, np.int32)
@@ -113,9 +117,10 @@ def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float3
 def targets(
     boxes: Float32s, labels: Int32s, ends: Int64s, priors: Priors
 ) -> tuple[Float32s, Int32s]:
-    """Return the targets of the priors: offsets (B, 4, P) and labels (B, P), both 0 for background.
+    """Return the offsets (B, 4, P) and labels (B, P) that are the targets of the priors.
 
-    `labels` (M,) are the classes of the objects, from 1.
+    For background priors, both targets are 0. `labels` (M,) contains the classes of the objects,
+    from 1.
     """
     matches = match(boxes, ends, priors)
     offsets = np.zeros((len(ends), 4, len(priors)), np.float32)

@@ -1,4 +1,4 @@
-"""Random crop and flip of SSD, drawn by integer hashes, so that they are equal in every framework.
+"""Random crop and flip of SSD, drawn by integer hashes, identical in every framework.
 
 The hash depends on (seed, epoch, image, round, attempt). The rules follow the reference (utils.py,
 SSDCropping):
@@ -7,13 +7,14 @@ SSDCropping):
   0.3, 0.5, 0.7, or 0.9, or any crop.
 - The mode without a crop is accepted immediately. In every other mode, the round makes a number of
   attempts (1 by default).
-- An attempt draws a window. Width and height are each uniform in 0.3 … 1 of the image, and so is
-  the position within the image. Windows with an aspect ratio beyond 1:2 are rejected.
+- An attempt draws a crop window. The width and height of the window are uniform in 0.3 … 1 of the
+  image, and the position of the window is uniform within the image. Windows with an aspect ratio
+  beyond 1:2 are rejected.
 - A window is accepted if its IoU with *every* object is above the minimum of the mode, and if it
   contains the center of at least one object.
-- If all attempts fail, the next round draws another mode.
-- Objects whose center is inside the window are kept. They are cut to the window and expressed as
-  fractions of the window.
+- If all attempts fail, the next round draws a new mode.
+- Objects whose center is inside the window are kept. The boxes of these objects are cut to the
+  window and expressed as fractions of the window.
 """
 
 from __future__ import annotations
@@ -29,39 +30,39 @@ from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 MINIMUM_IOU = (None, 0.1, 0.3, 0.5, 0.7, 0.9, -1.0)
-"""Minimum IoU of each mode. None means no crop; -1 means any crop, because every IoU is higher."""
+"""Minimum IoU of each mode. None means no crop. -1 means any crop, because every IoU is higher."""
 MAX_ROUNDS = 1000
 """Number of rounds after which the image is not cropped.
 
-Only unusual data under a rule without modes needs so many.
+Only unusual data needs 1,000 rounds, with a rule that has no modes.
 """
 LARGEST_SHAPE = 2.0
-"""Largest ratio of width to height or of height to width, as fractions of the image."""
+"""Maximum ratio of width to height, or of height to width, both as fractions of the image."""
 _LIMITS = np.array([-1.0 if minimum is None else minimum for minimum in MINIMUM_IOU])
 
 WHOLE = np.array([0.0, 0.0, 1.0, 1.0])
-"""The window of an image that is not cropped."""
+"""Crop window of an image that is not cropped."""
 
 
 @dataclass(frozen=True)
 class CropRule:
-    """Parameters of the crop. The defaults are the reference's."""
+    """Parameters of the crop. The defaults are the values of the reference."""
 
     side_minimum: float = 0.3
-    """Smallest width and height, as a fraction of the image."""
+    """Minimum width and height of a crop window, as a fraction of the image."""
     chance: float = 1.0
-    """Fraction of the images that are cropped."""
+    """Probability that an image is cropped."""
     overlap: bool = True
-    """Whether to draw modes.
+    """Whether to draw a mode with a minimum IoU.
 
     If False, any crop that contains the center of an object is accepted.
     """
     attempts: int = 1
-    """Attempts per round (`max_samples`)."""
+    """Number of attempts per round (option `max_samples`)."""
 
     @classmethod
     def of(cls, model: Mapping[str, Json], attempts: int) -> CropRule:
-        """Return the rule of a model (settings.py)."""
+        """Return the crop rule in the settings `model` (settings.py)."""
         return cls(
             float(model["crop_side_minimum"]),
             float(model["crop_chance"]),
@@ -75,9 +76,8 @@ def windows(
 ) -> Float64s:
     """Return the crop windows (b, 4) of images (b,).
 
-    A window is left, top, right, bottom as fractions of the image.
-    `boxes` are the concatenated objects of the images. `ends` (b,) are the ends of each image's
-    objects.
+    A window is left, top, right, bottom as fractions of the image. `boxes` contains the
+    concatenated objects of the images. `ends` (b,) contains the end index of each image's objects.
     """
     accepted = np.tile(WHOLE, (len(images), 1))
     key = stream(seed, "detection crop", epoch)
@@ -101,17 +101,18 @@ def windows(
 
 
 def flips(seed: int, epoch: int, images: Int64s) -> Bools:
-    """Return an array (b,) that is True for flipped images, with probability 0.5."""
+    """Return whether each image (b,) is flipped. The probability is 0.5."""
     return integers(bits(stream(seed, "detection flip", epoch), images), 2).astype(bool)
 
 
 def inside(
     windows: Float64s, mirrored: Bools, boxes: Float32s, labels: Int32s, ends: Int64s
 ) -> tuple[Float32s, Int32s, Int64s]:
-    """Return boxes, labels, and ends of the objects whose center is inside the crop window.
+    """Return boxes, labels, and end indices of the objects inside of the crop windows.
 
-    The boxes are fractions of the window, and are flipped if the image is flipped. If an image is
-    not cropped, all of its objects are kept and are not cut, even if they reach beyond the image.
+    An object is inside of a window if its center is inside. The boxes are fractions of the window,
+    and they are flipped if the image is flipped. If an image is not cropped, all of its objects are
+    kept and are not cut, even if they extend beyond the image.
     """
     image = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     whole = (windows == WHOLE).all(axis=1)
@@ -132,7 +133,7 @@ def inside(
 def pixels(windows: Float64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> Int64s:
     """Return windows (b, 4) as left, top, width, height in pixels of the images.
 
-    Edges are rounded down.
+    Fractions of a pixel are rounded down.
     """
     width, height = np.asarray(widths, np.int64), np.asarray(heights, np.int64)
     size = np.stack([width, height, width, height], axis=1)
@@ -142,9 +143,9 @@ def pixels(windows: Float64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> 
 
 
 def _draw(key: np.uint64, images: Int64s, side_minimum: float) -> Float64s:
-    """Return a random window for each image.
+    """Return a random crop window for each image.
 
-    A window of a rejected shape is empty and outside the image.
+    A window with a rejected aspect ratio is empty and outside of the image.
     """
     width, height, left, top = (uniform(bits(key, draw, images)) for draw in range(4))
     width = side_minimum + (1.0 - side_minimum) * width
@@ -157,7 +158,7 @@ def _draw(key: np.uint64, images: Int64s, side_minimum: float) -> Float64s:
 
 
 def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, Int64s]:
-    """Return the boxes of images `rows` (k,), and the index into `rows` of each box."""
+    """Return the boxes of the images `rows` (k,), and the index into `rows` of each box."""
     counts = np.diff(ends, prepend=0)[rows]
     stops = np.cumsum(counts)
     image = np.repeat(np.arange(len(rows)), counts)
@@ -168,10 +169,10 @@ def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, 
 
 
 def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64s) -> Bools:
-    """Return an array (k,) that is True if a window (k, 4) is accepted.
+    """Return whether each window (k, 4) is accepted.
 
-    A window is accepted if its IoU with every object of its image is above `minimum` (k,) and it
-    contains the center of an object.
+    A window is accepted if its IoU with every object of its image is above `minimum` (k,) and the
+    window contains the center of an object.
     """
     window_of_box = window[image]
     size = np.minimum(boxes[:, 2:], window_of_box[:, 2:]) - np.maximum(
@@ -191,6 +192,6 @@ def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64
 
 
 def _centred(boxes: npt.NDArray[np.floating], windows: Float64s) -> Bools:
-    """Return an array (m,) that is True if a box (m, 4) has its center in its window (m, 4)."""
+    """Return whether the center of each box (m, 4) is inside of its window (m, 4)."""
     middle = (boxes[:, :2].astype(np.float64) + boxes[:, 2:]) / 2
     return np.asarray(((middle > windows[:, :2]) & (middle < windows[:, 2:])).all(axis=1))

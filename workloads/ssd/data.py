@@ -1,7 +1,7 @@
 """Training and evaluation batches of SSD.
 
-Threads decode, crop, and jitter the images, and match the objects to priors. Order, sharding, and
-padding of batches are described in `workloads.common.images.sharded`.
+Threads decode, crop, and jitter the images, and match the objects with priors.
+`workloads.common.images.sharded` describes the order, sharding, and padding of batches.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from workloads.ssd import boxes, colours, crops, priors
 from workloads.ssd.settings import SSDOptions
 
 MATCHED_AT_ONCE = 4
-"""Number of images whose objects are matched to priors together."""
+"""Number of images whose objects are matched with priors together."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Random choices for images (b,) of an epoch, and the objects that remain after the crop."""
+    """Random choices for images (b,) of an epoch, and their objects after the crop."""
 
     images: Int64s
     pixels: Int64s
@@ -47,12 +47,14 @@ class Filling:
     drawn: Drawn
     epoch: int
     replaced: set[int] = field(default_factory=set)
-    """Slots with a replacement for a damaged image, whose targets must not be overwritten."""
+    """Slots that contain a replacement for a damaged image. The targets of these slots must not be
+    overwritten.
+    """
     lock: Lock = field(default_factory=Lock)
 
 
 class DetectionData(ImageData):
-    """`workloads.api.DataPipeline` over a prepared detection data set.
+    """Input pipeline over a prepared detection data set.
 
     Arrays of a training batch:
 
@@ -105,7 +107,7 @@ class DetectionData(ImageData):
         )
 
     def _match(self, filling: Filling, group: int) -> None:
-        """Write the targets of a group of images."""
+        """Write the prior targets of a group of images."""
         drawn = filling.drawn
         first = group * MATCHED_AT_ONCE
         stop = min(first + MATCHED_AT_ONCE, len(drawn.images))
@@ -121,7 +123,7 @@ class DetectionData(ImageData):
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
         """Write image `slot` of a batch.
 
-        If the image is damaged, write its replacement and the new targets.
+        If the image is damaged, the replacement image and its targets are written.
         """
         image_drawn, out = int(filling.drawn.images[slot]), filling.arrays["image"][slot]
 
@@ -149,7 +151,10 @@ class DetectionData(ImageData):
         colours.jitter(out, drawn.factors[index].tolist(), drawn.orders[index].tolist())
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
-        """Return numbers and sizes of the images. A padding image has the values of image 0."""
+        """Return the numbers and sizes of the images.
+
+        A padding image has the values of image 0.
+        """
         sizes = {
             "width": self.evaluation_images.width[images],
             "height": self.evaluation_images.height[images],
@@ -157,5 +162,5 @@ class DetectionData(ImageData):
         return {"number": images, **sizes}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """Resize the whole image without keeping its aspect ratio."""
+        """Resize the whole image. The aspect ratio is not preserved."""
         resize_smooth_into(pixels, out)

@@ -2,8 +2,8 @@
 
 The steps are a score filter, selection of the best candidates of each class, non-maximum
 suppression, and selection of the best detections of each image. The limits are part of the metric
-(reference utils.py, decode_batch). If scores are equal, the lower class comes first, then the lower
-prior.
+(reference utils.py, decode_batch). Candidates with equal scores are ordered by class, then by prior
+index.
 """
 
 from __future__ import annotations
@@ -18,33 +18,37 @@ from workloads.ssd.boxes import decode, iou
 from workloads.ssd.priors import Priors
 
 SCORE_MINIMUM = 0.05
-"""Detections must have a higher score than this."""
+"""Score that a detection must exceed."""
 PER_CLASS = 200
-"""Number of best candidates that are kept per class before suppression."""
+"""Maximum number of best candidates that are kept per class before suppression."""
 SUPPRESSION_IOU = 0.5
-"""A box is dropped if its IoU with a kept, better box is at least this."""
+"""IoU with a better kept box from which a box is dropped."""
 PER_IMAGE = 200
 _ROUNDING = 1e-3
-"""Tolerance of the first filters on logits and scores, so that rounding never drops a candidate."""
+"""Tolerance of the first filters on logits and scores. The tolerance prevents rounding from
+dropping a candidate.
+"""
 _AT_ONCE = 256
-"""Number of boxes that suppression compares at a time, so that the arrays stay in the L2 cache."""
+"""Number of boxes that suppression compares at a time. With this number, the arrays fit into the L2
+cache.
+"""
 
 
 @dataclass(frozen=True)
 class Detections:
-    """n detections in the images of a batch."""
+    """n detections in all images of a batch."""
 
     image: Int32s
-    """(n,) index of the image in its batch."""
+    """(n,) index of each detection's image in its batch."""
     box: Float32s
     """(n, 4) left, top, right, bottom as fractions of the image.
 
-    A box may reach beyond the image.
+    A box may extend beyond the image.
     """
     label: Int32s
-    """(n,) classes from 1."""
+    """(n,) class of each detection, from 1."""
     score: Float32s
-    """(n,) softmax scores, descending within an image."""
+    """(n,) softmax scores in descending order within an image."""
 
 
 def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
@@ -74,7 +78,7 @@ def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
 def _detect_one(
     logits: Float32s, offsets: Float32s, priors: Priors
 ) -> tuple[Float32s, Int32s, Float32s]:
-    """Return boxes, labels, and scores of an image."""
+    """Return the boxes, labels, and scores of an image's detections."""
     label, prior, score = _candidates(logits)
     best = _best_of_classes(label, score)
     best = best[np.argsort(-score[best], kind="stable")]
@@ -89,8 +93,8 @@ def _candidates(logits: Float32s) -> tuple[Int64s, Int64s, Float32s]:
 
     The candidates are ordered by class, then by prior. If a class has a score above 0.05, the
     background has a score below 0.95. The softmax is therefore computed only for priors whose
-    largest class logit is close enough to the logit of the background. In a trained network, there
-    are few such priors.
+    largest class logit is close enough to the background logit. In a trained network, there are few
+    such priors.
     """
     least = math.log(SCORE_MINIMUM / (1 - SCORE_MINIMUM)) - _ROUNDING
     largest = logits[1:].max(axis=0)
@@ -113,7 +117,8 @@ def _candidates(logits: Float32s) -> tuple[Int64s, Int64s, Float32s]:
 def _best_of_classes(label: Int64s, score: Float32s) -> Int64s:
     """Return the indices of the candidates that are among the best 200 of their class.
 
-    The candidates (n,) are ordered by class, then by prior. The indices are in the same order.
+    The candidates (n,) must be ordered by class, then by prior. The returned indices are in
+    ascending order.
     """
     counts = np.bincount(label)
     ends = np.cumsum(counts)
@@ -127,9 +132,9 @@ def _best_of_classes(label: Int64s, score: Float32s) -> Int64s:
 
 
 def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
-    """Return the indices of the boxes (n, 4) that suppression keeps.
+    """Return the indices of the boxes (n, 4) that non-maximum suppression keeps.
 
-    The boxes are ordered best first. A box is dropped if its IoU with a kept, better box of the
+    The boxes must be sorted, best first. A box is dropped if its IoU with a better kept box of the
     same class is 0.5 or more. The search ends after 200 kept boxes, because worse boxes cannot
     change the result.
     """
@@ -139,7 +144,7 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
         rows = rows[~_clash(boxes, labels, rows, kept).any(axis=1)]
         clash = np.triu(_clash(boxes, labels, rows, rows), 1)
         alive = np.ones(len(rows), bool)
-        # Only boxes that clash with a later box can suppress a box.
+        # Only a box that overlaps a later box too much can suppress a box.
         for number in np.flatnonzero(clash.any(axis=1)):
             if alive[number]:
                 alive &= ~clash[number]
@@ -150,10 +155,10 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
 
 
 def _clash(boxes: Float32s, labels: Int64s, first: Int64s, second: Int64s) -> Bools:
-    """Return an array (n, m) that is True if two boxes clash.
+    """Return whether box `first` suppresses box `second` or vice versa, (n, m).
 
-    Boxes clash if they have the same class and an IoU of 0.5 or more. `first` (n,) and `second`
-    (m,) are rows of `boxes`.
+    Two boxes suppress each other if they have the same class and an IoU of 0.5 or more. `first`
+    (n,) and `second` (m,) are indices into `boxes`.
     """
     same_class = labels[first, None] == labels[second]
     return np.asarray(same_class & (iou(boxes[first], boxes[second]) >= SUPPRESSION_IOU))

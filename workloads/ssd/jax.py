@@ -1,7 +1,7 @@
-"""SSD on a ResNet-34 trunk in JAX, NHWC.
+"""SSD on a ResNet-34 trunk in JAX, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, P
-priors. Parameters and batch-norm statistics carry the names of network.py.
+Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C classes without
+background, P priors. network.py lists the names of parameters and running statistics.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(Layers):
-    """SSD\'s network.
+    """SSD network.
 
-    It maps uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
+    The network maps uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
     """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
@@ -35,9 +35,9 @@ class Detector(Layers):
         self.layers = layers
 
     def __call__(self, images: jax.Array, training: bool) -> tuple[jax.Array, jax.Array]:
-        """Return offsets and logits of the images.
+        """Return the box offsets and class logits of the images.
 
-        In training, the running statistics are updated.
+        If `training` is set, the running statistics are updated.
         """
         self.training, layers = training, self.layers
         x = self.trunk(self.normalised(images, network.MEAN, network.STANDARD_DEVIATION), layers)
@@ -62,11 +62,13 @@ def detection_loss(
 ) -> jax.Array:
     """Return the sum of the images' losses.
 
-    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of
-    mined negatives) / number of positives, or 0 without positives. The mined negatives are the
-    negatives with the largest cross-entropy. Their number is `options.negatives_per_positive` per
-    positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are the
-    target offsets, and `labels` (B, P) are 0 for background.
+    For each image, the smooth L1 loss of the positives' offsets is added to the cross-entropy of
+    the positives and of mined negatives. The sum is divided by the number of positives. The loss of
+    an image without positives is 0. The mined negatives are the negatives with the largest
+    cross-entropy. Each positive has `options.negatives_per_positive` mined negatives.
+
+    `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) contains the target
+    offsets, and `labels` (B, P) is 0 for background.
     """
     positive = labels > 0
     count, priors = positive.sum(1), labels.shape[1]
@@ -74,8 +76,8 @@ def detection_loss(
     entropy = -(
         jax.nn.one_hot(labels, logits.shape[1], axis=1) * jax.nn.log_softmax(logits, axis=1)
     ).sum(1)
-    # All priors are sorted, so that no shape depends on the labels. Positives sort last. If values
-    # are equal, the lower prior comes first.
+    # All priors are sorted, so that no shape depends on the labels. Positives are last. Priors with
+    # equal cross-entropy are ordered by index.
     hardest, _ = jax.lax.top_k(jnp.where(positive, -1.0, entropy), priors)
     negatives = jnp.where(jnp.arange(priors) < mined[:, None], hardest, 0.0)
     of_boxes = smooth_l1(offsets - wanted, 1.0).sum(1)
@@ -86,16 +88,16 @@ def detection_loss(
 def _planes(x: jax.Array, count: int) -> jax.Array:
     """Rearrange a head's outputs (B, h, w, count · k) as (B, count, k · h · w).
 
-    The map has k shapes per cell.
+    The map has k box shapes per cell.
 
-    The outer index of a channel is the coordinate (or class), and the inner index is the shape.
-    Priors are ordered by shape, then by row, then by column.
+    In the channels, the outer index is the coordinate (or class), and the inner index is the box
+    shape. Priors are ordered by box shape, then by row, then by column.
     """
     return x.transpose(0, 3, 1, 2).reshape(len(x), count, -1)
 
 
 class SSDTrainer(ImageTrainer):
-    """SSD on one device. Several processes sum their gradients."""
+    """SSD trainer for one device. Several processes sum their gradients."""
 
     workload: SSD
     inputs = ("image", "offset", "label")
@@ -108,13 +110,13 @@ class SSDTrainer(ImageTrainer):
         )
 
     def build_model(self, weights: Values, statistics: Values) -> Detector:
-        """Return the workload's network with these weights."""
+        """Return the network of the workload with these weights."""
         return Detector(weights, statistics, self.dtype, self.workload.network)
 
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return `detection_loss` of the images.
+        """Return the `detection_loss` of a batch.
 
-        It is computed in fp32 for every precision of the network.
+        The loss is computed in fp32 for all network precisions.
         """
         offsets, logits = model(batch["image"], training=True)
         return detection_loss(
@@ -122,6 +124,6 @@ class SSDTrainer(ImageTrainer):
         )
 
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
-        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        """Return the outputs `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
         offsets, logits = model(batch["image"], training=False)
         return {"offsets": offsets, "logits": logits}

@@ -1,7 +1,7 @@
 """SSD on a ResNet-34 trunk in MXNet.
 
-Shapes: B images of a replica, S pixels of a side, C classes without background, P priors.
-Parameters and batch-norm statistics carry the names of network.py.
+Shapes: B images of a replica, S pixels per side, C classes without background, P priors. network.py
+lists the names of parameters and running statistics.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(ImageModel):
-    """SSD\'s network.
+    """SSD network.
 
-    It maps uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
+    The network maps uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
     """
 
     scale = tuple(1 / (255 * deviation) for deviation in network.STANDARD_DEVIATION)
@@ -35,7 +35,7 @@ class Detector(ImageModel):
         self.layers = layers
 
     def __call__(self, images: Tensor) -> list[Tensor]:
-        """Return offsets and logits of the images."""
+        """Return the box offsets and class logits of the images."""
         F, layers = self.F, self.layers
         maps = [self.trunk(self.normalised(images), layers.stem, layers.blocks)]
         for first, second in layers.extras:
@@ -44,8 +44,8 @@ class Detector(ImageModel):
         offsets, logits = [], []
         for x, box, classes in zip(maps, layers.box_heads, layers.class_heads, strict=True):
             heads = self._heads(x, box, classes)
-            # The outer index of a channel is the coordinate (or class), and the inner index is the
-            # shape. Planes are therefore in the order of the priors.
+            # In the channels, the outer index is the coordinate (or class), and the inner index is
+            # the box shape. The outputs are therefore in the order of the priors.
             offsets.append(F.reshape(heads[0], (0, 4, -1)))
             logits.append(F.reshape(heads[1], (0, layers.classes + 1, -1)))
         return [F.cast(F.concat(*planes, dim=2), "float32") for planes in (offsets, logits)]
@@ -53,9 +53,10 @@ class Detector(ImageModel):
     def _heads(
         self, x: Tensor, box: network.Convolution, classes: network.Convolution
     ) -> list[Tensor]:
-        """Return both heads' outputs, computed by a single convolution.
+        """Return the outputs of both heads, computed by a single convolution.
 
-        Its channels are padded to whole blocks, which makes oneDNN three times as fast.
+        The output channels are padded to full oneDNN blocks, which makes oneDNN three times as
+        fast.
         """
         F = self.F
         empty = -(box.outputs + classes.outputs) % BLOCK
@@ -88,11 +89,13 @@ def detection_loss(
 ) -> Tensor:
     """Return the sum of the images' losses, (1,).
 
-    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of
-    mined negatives) / number of positives, or 0 without positives. The mined negatives are the
-    negatives with the largest cross-entropy. Their number is `options.negatives_per_positive` per
-    positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are the
-    target offsets, and `labels` (B, P) are 0 for background.
+    For each image, the smooth L1 loss of the positives' offsets is added to the cross-entropy of
+    the positives and of mined negatives. The sum is divided by the number of positives. The loss of
+    an image without positives is 0. The mined negatives are the negatives with the largest
+    cross-entropy. Each positive has `options.negatives_per_positive` mined negatives.
+
+    `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) contains the target
+    offsets, and `labels` (B, P) is 0 for background.
     """
     positive = F.cast(labels > 0, "float32")
     count = F.sum(positive, axis=1, keepdims=True)
@@ -107,9 +110,8 @@ def detection_loss(
 def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
     """Return 1 for the `mined` (B, 1) hardest negatives, otherwise 0, as (B, P).
 
-    They have the largest cross-entropy.
-
-    If values are equal, the lower prior comes first.
+    The hardest negatives have the largest cross-entropy. Priors with equal cross-entropy are
+    ordered by index.
     """
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
     last = F.pick(
@@ -125,7 +127,7 @@ def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> 
 
 
 class SSDTrainer(ImageTrainer):
-    """SSD on every device of this process."""
+    """SSD trainer for all devices of this process."""
 
     workload: SSD
     inputs = ("image", "offset", "label")
@@ -134,9 +136,9 @@ class SSDTrainer(ImageTrainer):
         return Detector(self.workload.network, half, on_cpu)
 
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
-        """Return `detection_loss` of the images.
+        """Return the `detection_loss` of a batch.
 
-        It is computed in fp32 for every precision of the network.
+        The loss is computed in fp32 for all network precisions.
         """
         offsets, logits = model(batch["image"])
         options, priors = self.workload.options, len(self.workload.priors)
@@ -145,6 +147,6 @@ class SSDTrainer(ImageTrainer):
         )
 
     def outputs(self, model: Detector, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        """Return the outputs `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
         offsets, logits = model(batch["image"])
         return {"offsets": offsets, "logits": logits}

@@ -1,15 +1,15 @@
-"""SSD on a ResNet-34 trunk: layers of extra maps and heads.
+"""SSD on a ResNet-34 trunk: layers of the extra maps and the heads.
 
 This module does not depend on a framework.
 
 The trunk (`workloads.common.networks.residual`) ends after conv4_x (`layer3`). The first block of
 conv4_x has stride 1, including its shortcut, so the first map is 38×38. Five pairs of convolutions
-with bias and ReLU, without batch norm, compute the coarser maps. On each map, a 3×3 convolution
-computes the box offsets and a second one the class logits. Both are linear.
+with bias and ReLU, without batch norm, compute the coarser maps. Each map has two heads without
+ReLU: a 3×3 convolution for the box offsets and a 3×3 convolution for the class logits.
 
 In the channels of a head, the coordinate (or class) is the outermost index, followed by the box
-shapes of a cell. An output (B, 4·k, H, W) reshaped to (B, 4, k·H·W) is therefore in the order of
-the priors.
+shapes of a cell. An output (B, 4·k, H, W) that is reshaped to (B, 4, k·H·W) is therefore in the
+order of the priors.
 """
 
 from __future__ import annotations
@@ -27,18 +27,25 @@ from workloads.ssd.priors import shapes_per_cell
 
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-"""Weight of the new statistic in the running statistic (PyTorch's default, as in the reference)."""
+"""Weight of the new batch statistic in the running statistic (PyTorch's default, as in the
+reference).
+"""
 MEAN = (0.485, 0.456, 0.406)
 STANDARD_DEVIATION = (0.229, 0.224, 0.225)
-"""Pixel values of 0 … 1 are normalized with MEAN and STANDARD_DEVIATION (reference utils.py)."""
+"""Standard deviations of the color channels. Pixel values of 0 … 1 are normalized with MEAN and
+STANDARD_DEVIATION (reference utils.py).
+"""
 
 
 @dataclass(frozen=True)
 class Network(Trunk):
-    """The trunk, the extras, and the heads on the map of the trunk and on the map of each extra."""
+    """The trunk, the extra layers, and the heads.
+
+    The map of the trunk and the map of each extra layer have heads.
+    """
 
     extras: tuple[tuple[Convolution, Convolution], ...]
-    """Pairs of convolutions for the coarser maps. ReLU follows each convolution."""
+    """Pairs of convolutions that compute the coarser maps. ReLU follows each convolution."""
     box_heads: tuple[Convolution, ...]
     class_heads: tuple[Convolution, ...]
     classes: int
@@ -46,7 +53,7 @@ class Network(Trunk):
 
     @property
     def convolutions(self) -> Iterator[Convolution]:
-        """Yield all convolutions in the order of the parameters."""
+        """Return all convolutions in parameter order."""
         yield from self.trunk_convolutions
         for pair in self.extras:
             yield from pair
@@ -58,9 +65,9 @@ def build(model: Mapping[str, Json]) -> Network:
     """Return the layers of a model.
 
     Args:
-        model: `blocks`, `widths`, and `strides` of the stages of the trunk; `extras`, (channels
-            between, outputs, stride, padding) of each further map; `ratios` (see priors.py);
-            `classes` without background.
+        model: Settings of the model: `blocks`, `widths`, and `strides` of the stages of the trunk;
+            `extras`, (inner channels, outputs, stride, padding) of each coarser map; `ratios` (see
+            priors.py); `classes` without background.
     """
     trunk = residual.build_trunk("basic", model["blocks"], model["widths"], model["strides"])
     extras, channels = [], [trunk.features]
@@ -87,7 +94,7 @@ def build(model: Mapping[str, Json]) -> Network:
 def map_sizes(network: Network, image_size: int) -> list[int]:
     """Return the cells per side of each map: 38, 19, 10, 5, 3, 1 for 300 pixels.
 
-    They must equal the `map_sizes` of the priors.
+    The result must equal the setting `map_sizes` of the priors.
     """
     *_, (_, side) = residual.map_sizes(network, image_size)
     sizes = [side]
@@ -99,19 +106,20 @@ def map_sizes(network: Network, image_size: int) -> list[int]:
 
 
 def shapes(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every trained parameter, in order."""
+    """Return the shape of every trained parameter by name, in parameter order."""
     return residual.parameter_shapes(network.convolutions)
 
 
 def statistics(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every running statistic."""
+    """Return the shape of every running statistic by name."""
     return residual.statistic_shapes(network.trunk_convolutions)
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Return the number of trained values in `backbone`, `extras`, `box_heads`, and `class_heads`.
+    """Return the number of trained parameters in each component.
 
-    The reference has 19,972,534 values in total.
+    The components are `backbone`, `extras`, `box_heads`, and `class_heads`. The reference has
+    19,972,534 parameters in total.
     """
     counts = dict.fromkeys(("backbone", "extras", "box_heads", "class_heads"), 0)
     parts = {"extra": "extras", "box": "box_heads", "class": "class_heads"}
@@ -124,10 +132,11 @@ def parameter_counts(network: Network) -> dict[str, int]:
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter.
 
-    If no published weights replace the trunk, its convolutions are normal with variance 2 /
-    (outputs · kernel²), as in torchvision's resnet.py, and batch norm has scale 1 and shift 0.
-    Weights of extras and heads are Xavier uniform. Their biases are uniform in ±1 / √fan-in,
-    PyTorch's default for convolutions, which the reference does not change (ssd300.py).
+    The initial weights of the trunk are used only if no published weights replace them. The trunk's
+    convolutions are normal with variance 2 / (outputs · kernel²), as in torchvision's resnet.py,
+    and batch norms have scale 1 and shift 0. Weights of extra layers and heads are Xavier uniform.
+    The biases of extra layers and heads are uniform in ±1 / √fan-in, PyTorch's default for
+    convolutions, which the reference does not change (ssd300.py).
     """
     for layer in network.trunk_convolutions:
         yield from residual.normed_weights(

@@ -1,9 +1,9 @@
 """Prior boxes of SSD: fixed boxes to which the network predicts offsets.
 
 The priors have the same order as the head outputs: maps from fine to coarse, then the box shapes of
-a map, then rows, then columns. A map with scale s, followed by a map with scale s', has these
-shapes: a square with side s, a square with side √(s·s'), and for each extra ratio a the wide box
-(s√a, s/√a) and the tall box (s/√a, s√a).
+a map, then rows, then columns. Let s be the scale of a map and s' the scale of the next map. The
+box shapes of the map are a square with side s, a square with side √(s·s'), and two boxes for each
+extra ratio a. These two boxes are the wide box (s√a, s/√a) and the tall box (s/√a, s√a).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from workloads.api import Json
 from workloads.common.arrays import Float32s, Float64s
 
 VARIANCES = (0.1, 0.2)
-"""Divisors of the offsets of centers and sizes (reference utils.py)."""
+"""Divisors of the center offsets and the size offsets (reference utils.py)."""
 
 
 @dataclass(frozen=True)
 class Priors:
-    """P boxes as planes (4, P), as fractions of the image's width and height."""
+    """P prior boxes as arrays (4, P), in fractions of the image's width and height."""
 
     centres: Float32s
-    """Center x, center y, width, height, each clamped to 0 … 1."""
+    """Center x, center y, width, and height of each box, clamped to 0 … 1."""
     corners: Float32s
-    """Left, top, right, bottom of the same boxes. Some boxes reach beyond the image.
+    """Left, top, right, and bottom of the same boxes. Some boxes extend beyond the image.
 
     The corners are computed in float32 from the float32 centers, like the reference's
-    `DefaultBoxes` (utils.py), because rounding determines which of two equally overlapping priors
-    is matched.
+    `DefaultBoxes` (utils.py). The rounding determines which of two equally overlapping priors is
+    matched.
     """
 
     def __len__(self) -> int:
@@ -43,9 +43,10 @@ def build(model: Mapping[str, Json]) -> Priors:
     """Return the priors of a model.
 
     Args:
-        model: `image_size` in pixels; for each map, `map_sizes` (cells per side), `steps` (pixels
-            from cell to cell, which differ from image_size / map size), and `ratios` (the extra
-            ratios); `scales` in pixels, with an additional scale after the last map's.
+        model: Settings of the model: `image_size` in pixels; for each map, `map_sizes` (cells per
+            side), `steps` (pixels from cell to cell, which differ from image_size / map size), and
+            `ratios` (the extra ratios); `scales` in pixels, with an additional scale after the
+            scale of the last map.
     """
     boxes = np.concatenate([_map_boxes(*cells) for cells in _maps(model)])
     centres = np.ascontiguousarray(np.clip(boxes.T.astype(np.float32), 0, 1))
@@ -59,7 +60,7 @@ def shapes_per_cell(model: Mapping[str, Json]) -> list[int]:
 
 
 def count(model: Mapping[str, Json]) -> int:
-    """Return the number of priors without building them: 8,732 in the reference."""
+    """Return the number of priors, which is 8,732 in the reference."""
     return sum(
         int(size) ** 2 * shapes
         for size, shapes in zip(model["map_sizes"], shapes_per_cell(model), strict=True)
@@ -67,7 +68,10 @@ def count(model: Mapping[str, Json]) -> int:
 
 
 def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[float, float]]]]:
-    """Yield cells per side, cells in the image, and shapes (width, height) of each map."""
+    """Yield the cells per side, the cells in the image, and the box shapes of each map.
+
+    A box shape is (width, height).
+    """
     image_size = float(model["image_size"])
     scales = [float(scale) / image_size for scale in model["scales"]]
     per_map = zip(
@@ -83,7 +87,10 @@ def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[fl
 
 
 def _map_boxes(size: int, cells: float, shapes: list[tuple[float, float]]) -> Float64s:
-    """Return the boxes of a map, (shapes · size², 4): center x, center y, width, height."""
+    """Return the prior boxes of a map, (shapes · size², 4).
+
+    A box is center x, center y, width, height.
+    """
     middle = (np.arange(size) + 0.5) / cells
     boxes = np.empty((len(shapes), size, size, 4))
     boxes[..., 0] = middle

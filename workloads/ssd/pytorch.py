@@ -1,8 +1,8 @@
-"""SSD on a ResNet-34 trunk in PyTorch, channels-last.
+"""SSD on a ResNet-34 trunk in PyTorch, in channels-last layout.
 
-Shapes: B images of a replica, S pixels of a side, C classes without background, P priors. Images
-come as uint8 (B, S, S, 3) and are normalized on the device. Parameters and batch-norm statistics
-carry the names of network.py.
+Shapes: B images of a replica, S pixels per side, C classes without background, P priors. Images are
+uint8 (B, S, S, 3) and are normalized on the device. network.py lists the names of parameters and
+running statistics.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATC
 
 
 class Extra(nn.Module):
-    """A 1×1 and a 3×3 convolution with ReLU after each, which compute the next coarser map."""
+    """A 1×1 and a 3×3 convolution, each with ReLU, that compute the next coarser map."""
 
     def __init__(self, pair: tuple[network.Convolution, network.Convolution]) -> None:
         super().__init__()
@@ -37,9 +37,9 @@ class Extra(nn.Module):
 
 
 class Detector(Trunk):
-    """SSD\'s network.
+    """SSD network.
 
-    It maps uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
+    The network maps uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
     """
 
     def __init__(self, layers: network.Network) -> None:
@@ -58,14 +58,14 @@ class Detector(Trunk):
         self.maps = len(layers.box_heads)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Return offsets (B, 4, P) and logits (B, C + 1, P) of images (B, S, S, 3)."""
+        """Return offsets (B, 4, P) and logits (B, C + 1, P) for images (B, S, S, 3)."""
         x = self.trunk(images.permute(0, 3, 1, 2).to(self.scale.dtype) * self.scale - self.shift)
         offsets, logits = [], []
         for number in range(1, self.maps + 1):
             if number > 1:
                 x = getattr(self, f"extra{number - 1}")(x)
-            # The outer index of a channel is the coordinate (or class), and the inner index is the
-            # shape. Planes are therefore in the order of the priors.
+            # In the channels, the outer index is the coordinate (or class), and the inner index is
+            # the box shape. The outputs are therefore in the order of the priors.
             offsets.append(getattr(self, f"box{number}")(x).reshape(len(x), 4, -1))
             logits.append(getattr(self, f"class{number}")(x).reshape(len(x), self.classes + 1, -1))
         return torch.cat(offsets, 2).float(), torch.cat(logits, 2).float()
@@ -76,17 +76,19 @@ def detection_loss(
 ) -> Tensor:
     """Return the sum of the images' losses.
 
-    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of
-    mined negatives) / number of positives, or 0 without positives. The mined negatives are the
-    negatives with the largest cross-entropy. Their number is `options.negatives_per_positive` per
-    positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are the
-    target offsets, and `labels` (B, P) are 0 for background.
+    For each image, the smooth L1 loss of the positives' offsets is added to the cross-entropy of
+    the positives and of mined negatives. The sum is divided by the number of positives. The loss of
+    an image without positives is 0. The mined negatives are the negatives with the largest
+    cross-entropy. Each positive has `options.negatives_per_positive` mined negatives.
+
+    `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) contains the target
+    offsets, and `labels` (B, P) is 0 for background.
     """
     positive = labels > 0
     count = positive.sum(1)
     entropy = F.cross_entropy(logits, labels, reduction="none")
     with torch.no_grad():
-        # Positives sort last. If values are equal, the lower prior comes first.
+        # Positives are last. Priors with equal cross-entropy are ordered by index.
         ranked = entropy.masked_fill(positive, -1.0).argsort(dim=1, descending=True, stable=True)
         mined = (options.negatives_per_positive * count).minimum((~positive).sum(1))
         place = torch.arange(labels.shape[1], device=labels.device)
@@ -97,7 +99,7 @@ def detection_loss(
 
 
 class SSDTrainer(ImageTrainer):
-    """SSD on one device."""
+    """SSD trainer for one device."""
 
     workload: SSD
     inputs = ("image", "offset", "label")
@@ -106,9 +108,9 @@ class SSDTrainer(ImageTrainer):
         return Detector(self.workload.network)
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return `detection_loss` of the images.
+        """Return the `detection_loss` of a batch.
 
-        It is computed in fp32 for every precision of the network.
+        The loss is computed in fp32 for all network precisions.
         """
         with self.autocast():
             offsets, logits = model(batch["image"])
@@ -117,6 +119,6 @@ class SSDTrainer(ImageTrainer):
         )
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        """Return the outputs `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
         offsets, logits = model(batch["image"])
         return {"offsets": offsets, "logits": logits}

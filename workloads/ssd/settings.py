@@ -1,4 +1,4 @@
-"""Settings of SSD: model sizes, targets and schedules."""
+"""Settings of SSD: model sizes, targets, and schedules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "crop_overlap": True,
     "jitter": [0.125, 0.5, 0.5, 0.05],
 }
-"""Reference ssd300.py, base_model.py, utils.py. `jitter`: brightness, contrast, saturation, hue."""
+"""Model settings of the reference (ssd300.py, base_model.py, utils.py). `jitter` contains the
+strengths of brightness, contrast, saturation, and hue.
+"""
 DEMO_MODEL: Mapping[str, Json] = {
     "blocks": [1, 1, 2],
     "widths": [24, 48, 96],
@@ -52,7 +54,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 }
 """Smaller model for demos (docs/reference/workloads/ssd.md).
 
-Half of the images are cropped, without a check of the overlap.
+In the demo, half of the images are cropped, without a check of the IoU.
 """
 
 

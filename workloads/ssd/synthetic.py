@@ -1,4 +1,4 @@
-"""Synthetic batches of SSD for throughput runs."""
+"""Synthetic batches of SSD for throughput measurements."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from workloads.ssd import priors
 
 
 class SyntheticDetectionData(SyntheticData):
-    """Synthetic batches with the arrays of `DetectionData`: `image`, `offset`, `label`."""
+    """Synthetic batches with the same arrays as `DetectionData`.
+
+    The arrays are `image`, `offset`, and `label`.
+    """
 
     BATCHES = 2
     STREAM = "detection synthetic"
     POSITIVES = 40
-    """Mean number of positive priors per image, about the number of COCO."""
+    """Mean number of positive priors per image, similar to COCO."""
 
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
-        """Return offsets (count, 4, P) and labels (count, P) of random positives."""
+        """Return offsets (count, 4, P) and labels (count, P) of random positive priors."""
         prior_count = priors.count(self.settings.model)
         index = np.arange(count * prior_count)
         positive = (integers(bits(key, 1, index), prior_count) < self.POSITIVES).reshape(

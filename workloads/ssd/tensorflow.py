@@ -1,7 +1,7 @@
-"""SSD on a ResNet-34 trunk in TensorFlow, NHWC.
+"""SSD on a ResNet-34 trunk in TensorFlow, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, P
-priors. Parameters and batch-norm statistics carry the names of network.py.
+Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C classes without
+background, P priors. network.py lists the names of parameters and running statistics.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(ImageModel):
-    """SSD\'s network.
+    """SSD network.
 
-    It maps uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1).
+    The network maps uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1).
     """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
@@ -30,9 +30,9 @@ class Detector(ImageModel):
         self.layers = layers
 
     def __call__(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return offsets and logits of the images.
+        """Return the box offsets and class logits of the images.
 
-        In training, the running statistics are updated.
+        If `training` is set, the running statistics are updated.
         """
         mean, deviation = tf.constant(network.MEAN), tf.constant(network.STANDARD_DEVIATION)
         x = tf.cast(
@@ -51,12 +51,12 @@ class Detector(ImageModel):
     def _outputs(
         self, x: tf.Tensor, box: network.Convolution, classes: network.Convolution
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a map.
+        """Return offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a feature map.
 
-        The map has k shapes per cell.
+        The map has k box shapes per cell.
 
-        The outer index of a channel is the coordinate (or class), and the inner index is the shape.
-        Priors are ordered by shape, then by row, then by column.
+        In the channels, the outer index is the coordinate (or class), and the inner index is the
+        box shape. Priors are ordered by box shape, then by row, then by column.
         """
         cells = x.shape[1] * x.shape[2]
         offsets = tf.transpose(tf.reshape(self.biased(x, box), [-1, cells, box.outputs]), [0, 2, 1])
@@ -78,22 +78,24 @@ def detection_loss(
 ) -> tf.Tensor:
     """Return the sum of the images' losses.
 
-    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of
-    mined negatives) / number of positives, or 0 without positives. The mined negatives are the
-    negatives with the largest cross-entropy. Their number is `options.negatives_per_positive` per
-    positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are the
-    target offsets, and `labels` (B, P) are 0 for background.
+    For each image, the smooth L1 loss of the positives' offsets is added to the cross-entropy of
+    the positives and of mined negatives. The sum is divided by the number of positives. The loss of
+    an image without positives is 0. The mined negatives are the negatives with the largest
+    cross-entropy. Each positive has `options.negatives_per_positive` mined negatives.
 
-    If `static` is True, all negatives are sorted, so that no shape depends on the labels. XLA needs
-    this, and a GPU does not have to wait. Otherwise only the largest required number of negatives
-    is selected, which saves 2 % of the demo's time on a CPU.
+    `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) contains the target
+    offsets, and `labels` (B, P) is 0 for background.
+
+    If `static` is set, all negatives are sorted, so that no shape depends on the labels. XLA
+    requires static shapes, and on a GPU the host does not have to wait. If `static` is not set,
+    only the required number of negatives is selected, which saves 2 % of the demo's time on a CPU.
     """
     positive = labels > 0
     count = tf.reduce_sum(tf.cast(positive, tf.int32), 1)
     priors = labels.shape[1]
     mined = tf.minimum(options.negatives_per_positive * count, priors - count)
     entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    # Positives sort last. If values are equal, the lower prior comes first.
+    # Positives are last. Priors with equal cross-entropy are ordered by index.
     most = priors if static else tf.reduce_max(mined)
     hardest = tf.math.top_k(tf.where(positive, -1.0, entropy), most).values
     negatives = tf.where(tf.range(most) < mined[:, None], hardest, 0.0)
@@ -107,19 +109,19 @@ def detection_loss(
 
 
 class SSDTrainer(ImageTrainer):
-    """SSD on one device. Several processes sum their gradients."""
+    """SSD trainer for one device. Several processes sum their gradients."""
 
     workload: SSD
     inputs = ("image", "offset", "label")
 
     def build_model(self) -> Detector:
-        """Return the workload's network."""
+        """Return the network of the workload."""
         return Detector(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return `detection_loss` of the images.
+        """Return the `detection_loss` of a batch.
 
-        It is computed in fp32 for every precision of the network.
+        The loss is computed in fp32 for all network precisions.
         """
         offsets, logits = model(batch["image"], training=True)
         static = self.compiled or self.on_gpu
@@ -128,6 +130,6 @@ class SSDTrainer(ImageTrainer):
         )
 
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        """Return the outputs `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
         offsets, logits = model(batch["image"], training=False)
         return {"offsets": offsets, "logits": tf.transpose(logits, [0, 2, 1])}

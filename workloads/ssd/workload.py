@@ -1,6 +1,6 @@
-"""Light-weight object detection: SSD-ResNet34-300 on COCO, MLPerf Training v0.5 to v0.7.
+"""Light-weight object detection: SSD-ResNet34-300 on COCO.
 
-This module uses no framework.
+MLPerf Training v0.5 to v0.7 includes this benchmark. This module does not import a framework.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REFERENCE_PARAMETERS = 19_972_534
 
 
 class SSD(DetectionWorkload):
-    """Object detection, light-weight benchmark."""
+    """Light-weight object detection with SSD."""
 
     name = "ssd"
     mlperf_name = "ssd"
@@ -71,14 +71,17 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return the defaults of a profile. The target is 0.212 under v0.5 and 0.230 under v0.7."""
+        """Return the defaults of a profile.
+
+        The target AP is 0.212 in v0.5 and 0.230 in v0.7.
+        """
         return round.defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
-        """Return the published backbone of torchvision.
+        """Return the published backbone weights of torchvision.
 
-        Its parameter names equal the names of the network.
+        The names of the backbone weights equal the parameter names of the network.
         """
         return backbone.PUBLISHED, backbone.shapes(network.build(model)), torch_files.decode
 
@@ -88,7 +91,10 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of values, which have 81 MB in fp32 at 300 pixels."""
+        """Return the number of activation values for an image.
+
+        At 300 pixels in fp32, the activations have 81 MB.
+        """
         size = int(settings.model["image_size"])
         return residual.activation_values(network.build(settings.model), size, size)
 
@@ -96,7 +102,7 @@ class SSD(DetectionWorkload):
     # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate: a warm-up specific to SSD, then steps or half a cosine."""
+        """Return the learning rate: SSD's warm-up, then steps or half a cosine."""
         values = self.options
         if (
             values.plateau == "last_warmup_rate"
@@ -125,7 +131,7 @@ class SSD(DetectionWorkload):
 
     @property
     def decay_epochs(self) -> list[float]:
-        """`decay_steps` in epochs, for the log."""
+        """Return the option `decay_steps` in epochs, for the log."""
         values = self.options
         if values.decay_unit == "epochs":
             return list(values.decay_boundaries)
@@ -134,14 +140,12 @@ class SSD(DetectionWorkload):
     def evaluation_steps(self) -> Iterator[int]:
         """Return the steps after which to evaluate.
 
-        They follow every `evaluation_interval_epochs` epochs, or are those of the round if the
-        interval is 0.
-
-        After its last entry, the list of the round continues with the distance of its last two
-        entries.
+        Evaluations follow every `evaluation_interval_epochs` epochs. If this interval is 0, the
+        list of evaluations in the round is used. After the last entry of the list, evaluations
+        continue at the distance of the last two entries.
 
         Raises:
-            ValueError: The set has no interval, and the round lists no evaluations.
+            ValueError: The hyperparameter set has no interval, and the round lists no evaluations.
         """
         interval = self.options.evaluation_interval_epochs
         if interval:
@@ -159,9 +163,10 @@ class SSD(DetectionWorkload):
         )
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Return the rule of a parameter.
+        """Return the update rule of a parameter.
 
-        SGD decays every parameter, including batch norm and biases (reference train.py).
+        SGD applies weight decay to every parameter, including batch norms and biases (reference
+        train.py).
         """
         return ParameterRule(self.options.weight_decay)
 
@@ -169,9 +174,9 @@ class SSD(DetectionWorkload):
     # -----------------------------------------------------------------------------------------
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Return the shapes of the arrays of boxes.targets for P priors.
+        """Return the shapes of the arrays from `boxes.targets` for P priors.
 
-        They are `offset` (B, 4, P) and `label` (B, P).
+        The arrays are `offset` (B, 4, P) and `label` (B, P).
         """
         boxes = len(self.priors)
         return {
@@ -183,7 +188,10 @@ class SSD(DetectionWorkload):
         return network.initial_weights(self.network, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the arrays. Threads read, decode, crop and match images during training."""
+        """Open the prepared arrays.
+
+        During training, threads read, decode, and crop images and match their objects with priors.
+        """
         from workloads.ssd.data import DetectionData
         from workloads.ssd.synthetic import SyntheticDetectionData
 
@@ -193,7 +201,7 @@ class SSD(DetectionWorkload):
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Return the detections of an evaluation batch, and the numbers of its images.
 
-        The detections are concatenated, without padding.
+        The detections are concatenated, without detections of padding images.
 
         Args:
             batch: Batch with `number` (B,) of each image in the validation set, `width` and
@@ -201,8 +209,8 @@ class SSD(DetectionWorkload):
             outputs: `logits` (B, C + 1, P) and `offsets` (B, 4, P).
 
         Returns:
-            `seen` (b,): numbers of the images. For n detections: `number` (n,), `box` (n, 4) as
-            left, top, width, height in pixels, `label` (n,) from 1, `score` (n,).
+            `seen` (b,) contains the numbers of the images. For n detections: `number` (n,), `box`
+            (n, 4) as left, top, width, height in pixels, `label` (n,) from 1, `score` (n,).
         """
         valid = batch.arrays["valid"]
         logits, offsets = outputs["logits"], outputs["offsets"]
@@ -224,7 +232,7 @@ class SSD(DetectionWorkload):
         }
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Return COCO box AP.
+        """Return the COCO AP of boxes.
 
         Raises ValueError unless each validation image was evaluated exactly once.
         """
@@ -258,7 +266,7 @@ class SSD(DetectionWorkload):
 
 
 def _continued(numbers: Sequence[int]) -> Iterator[int]:
-    """Yield the numbers, and continue them with the distance of the last two."""
+    """Yield the numbers, and continue them at the distance of the last two numbers."""
     return itertools.chain(
         numbers, itertools.count(2 * numbers[-1] - numbers[-2], numbers[-1] - numbers[-2])
     )

@@ -1,10 +1,10 @@
 """The Transformer in JAX.
 
-Matrix products are in the activations' type, and all operations between them are in fp32. Padding
-is computed like words.
+Matrix products use the activations' type, and all operations between the products use fp32. Padding
+positions are computed like words.
 
-Shapes are described in network.py. A side has L positions, and a beam search has N = B · K rows.
-Parameters carry the names of network.py.
+network.py describes the shapes and the names of parameters. A sequence has L positions, and a beam
+search has N = B · K rows.
 """
 
 from __future__ import annotations
@@ -27,25 +27,31 @@ from workloads.transformer.workload import Transformer
 NOT_SEEN = -1e9
 """Value added to masked attention scores (reference model_utils.py)."""
 Parts = tuple[jax.Array, ...]
-"""Queries, keys, and values, or some of them, (B, H, L, e) each."""
+"""Queries, keys, and values, or a subset of the three, (B, H, L, e) each."""
 
 
 class Translator(Model):
     """The translation network with its weights."""
 
     def __init__(self, weights: Values, sizes: network.Network, dtype: Any) -> None:
-        """Create the network. `dtype` is the type of the factors of matrix products."""
+        """Create the network.
+
+        `dtype` is the data type of the factors of matrix products.
+        """
         super().__init__(weights, {})
         self.sizes, self.dtype = sizes, dtype
         self.masks: Masks | None = None
-        """Dropout masks of the current batch. None without dropout."""
+        """Dropout masks of the current batch, or None without dropout."""
 
     def layers(self, side: str) -> list[str]:
-        """Return the names of the layers of a side, `encoder` or `decoder`."""
+        """Return the names of the layers of `side`, which is `encoder` or `decoder`."""
         return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
 
     def linear(self, name: str, x: jax.Array) -> jax.Array:
-        """Apply the linear layer `name` without its bias: x (…, inputs) to fp32 (…, outputs)."""
+        """Apply the linear layer `name` without its bias to x (…, inputs).
+
+        The result is fp32 (…, outputs).
+        """
         return product(x, self.weights[f"{name}.weight"], self.dtype)
 
     def norm(self, name: str, x: jax.Array) -> jax.Array:
@@ -61,9 +67,9 @@ class Translator(Model):
         return x * self.masks[label].reshape(x.shape)
 
     def embed(self, words: jax.Array) -> jax.Array:
-        """Embed words (…) as (…, d).
+        """Return the embeddings (…, d) of words (…).
 
-        Padding, which precedes a target's first word, is embedded as zeros.
+        Padding, which precedes the first word of a target, is embedded as zeros.
         """
         rows = self.weights["embedding.weight"][words]
         return rows * jnp.where(words != PAD, self.sizes.scale, 0.0)[..., None]
@@ -71,7 +77,7 @@ class Translator(Model):
     def encode(self, x: jax.Array, seen: jax.Array) -> jax.Array:
         """Return the encoder's outputs, the memory (B, S, d).
 
-        The inputs are embedded words with position encodings (B, S, d).
+        The argument x contains embedded words with position encodings (B, S, d).
         """
         x = self.dropped(x, "source/embedding")
         for layer in self.layers("encoder"):
@@ -82,13 +88,13 @@ class Translator(Model):
     def decode(self, x: jax.Array, memory: jax.Array, seen: jax.Array) -> jax.Array:
         """Return logits (B, T, V), for all positions at once.
 
-        The inputs are embedded words with position encodings (B, T, d).
+        The argument x contains embedded words with position encodings (B, T, d).
         """
         x = self.dropped(x, "target/embedding")
         places = jnp.arange(x.shape[1])
         earlier = not_seen(
             places <= places[:, None]
-        )  # padding follows the words, so this hides it too
+        )  # padding follows the words, so the causal mask also hides the padding
         for layer in self.layers("decoder"):
             x = self.attended(x, f"{layer}.self", self.self_attention_parts(layer, x), earlier)
             x = self.attended(
@@ -100,7 +106,7 @@ class Translator(Model):
     def heads(self, name: str, x: jax.Array, parts: int) -> Parts:
         """Apply the linear layer `name` to x (B, L, d), and split the result.
 
-        It has `parts` tensors (B, H, L, e).
+        The split result consists of `parts` tensors (B, H, L, e).
         """
         y = (
             self.linear(name, x)
@@ -110,23 +116,23 @@ class Translator(Model):
         return tuple(y.transpose(2, 0, 3, 1, 4))
 
     def self_attention_parts(self, layer: str, x: jax.Array) -> Parts:
-        """Return queries, keys, and values of x (B, L, d) for self-attention."""
+        """Return the queries, keys, and values of x (B, L, d) for self-attention."""
         name = f"{layer}.self_attention"
         return self.heads(f"{name}.query_key_value", self.norm(f"{name}.norm", x), 3)
 
     def asked(self, layer: str, x: jax.Array) -> Parts:
-        """Return the queries of x (B, T, d) to the memory."""
+        """Return the queries of x (B, T, d) for attention to the memory."""
         name = f"{layer}.cross_attention"
         return self.heads(f"{name}.query", self.norm(f"{name}.norm", x), 1)
 
     def remembered(self, layer: str, memory: jax.Array) -> Parts:
-        """Return keys and values of the memory (B, S, d)."""
+        """Return the keys and values of the memory (B, S, d)."""
         return self.heads(f"{layer}.cross_attention.key_value", memory, 2)
 
     def attended(self, x: jax.Array, name: str, parts: Parts, seen: jax.Array) -> jax.Array:
         """Apply an attention sub-layer to x (B, T, d).
 
-        `seen` is added to its scores (B, H, T, S).
+        The mask `seen` is added to the attention scores (B, H, T, S).
         """
         query, key, value = parts
         label = name.replace(".", "/")
@@ -150,28 +156,28 @@ class Translator(Model):
         return x + self.dropped(y, f"{layer}/feed_forward")
 
     def classify(self, x: jax.Array) -> jax.Array:
-        """Return logits (…, V) from the decoder's outputs (…, d).
+        """Return logits (…, V) for the decoder's outputs (…, d).
 
-        The weight is the embedding table.
+        The weight of the classifier is the embedding table.
         """
         return self.linear("embedding", self.norm("decoder_norm", x))
 
 
 def not_seen(mask: jax.Array) -> jax.Array:
-    """Return the values that are added to scores: 0 if `mask` is True, otherwise `NOT_SEEN`."""
+    """Return the mask that is added to scores: 0 if `mask` is True, otherwise `NOT_SEEN`."""
     return jnp.where(mask, 0.0, NOT_SEEN)
 
 
 def within(lengths: jax.Array, places: int) -> jax.Array:
-    """Return the padding mask that is added to scores, (B, 1, 1, places).
+    """Return the padding mask (B, 1, 1, places) that is added to attention scores.
 
-    It follows from sentence lengths (B,).
+    `lengths` (B,) contains the sentence lengths.
     """
     return not_seen(jnp.arange(places) < lengths[:, None])[:, None, None]
 
 
 class TransformerTrainer(TextTrainer):
-    """The Transformer on one device. Several processes sum their gradients."""
+    """Transformer trainer for one device. Several processes sum their gradients."""
 
     workload: Transformer
 
@@ -182,13 +188,13 @@ class TransformerTrainer(TextTrainer):
         self.positions = network.positions(workload.longest, self.sizes.hidden)
 
     def build_model(self, weights: Values, statistics: Values) -> Translator:
-        """Return the workload's network with these weights."""
+        """Return the network of the workload with these weights."""
         return Translator(weights, self.sizes, self.dtype)
 
     def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
         """Return the cross-entropy with smoothed labels, minus its minimum.
 
-        It is summed over the target tokens.
+        The loss is summed over the target tokens.
         """
         logits = self.logits(model, batch, self._masks(batch) if self.sizes.dropout else None)
         least = self.workload.least_loss * (batch["label"] != PAD).sum()
@@ -199,15 +205,15 @@ class TransformerTrainer(TextTrainer):
     ) -> jax.Array:
         model.masks = masks
         source, target = batch["source"], batch["target"]
-        # A single look-up serves both sides, because each look-up's gradient is an array as large
-        # as the table.
+        # Source and target words share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the table.
         both = jnp.split(model.embed(jnp.concatenate([source, target], 1)), [source.shape[1]], 1)
         embedded, previous = (x + self.positions[: x.shape[1]] for x in both)
         seen = within(batch["source_length"], source.shape[1])
         return model.decode(previous, model.encode(embedded, seen), seen)
 
     def _masks(self, batch: Mapping[str, jax.Array]) -> Masks:
-        """Return the dropout masks.
+        """Return the dropout masks of a batch.
 
         Masks of attention weights are drawn as S · H values for each query.
         """
@@ -230,9 +236,9 @@ class TransformerTrainer(TextTrainer):
     def encoded(
         self, weights: Values, source: jax.Array, lengths: jax.Array
     ) -> tuple[list[Parts], jax.Array]:
-        """Return keys and values of the source for each layer, and the padding mask.
+        """Return the source's keys and values for each layer, and the padding mask.
 
-        The mask, (B, 1, 1, S), is added to scores.
+        The padding mask (B, 1, 1, S) is added to attention scores.
         """
         model, seen = self.build_model(weights, {}), within(lengths, source.shape[1])
         memory = model.encode(model.embed(source) + self.positions[: source.shape[1]], seen)
@@ -260,8 +266,8 @@ class TransformerTrainer(TextTrainer):
             past = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), position, 3)
             after.append(past)
             x = model.attended(x, f"{layer}.self", (query, past[:, 0], past[:, 1]), unsaid)
-            # A sentence's hypotheses are adjacent rows, so they are the queries of a single
-            # attention to that sentence.
+            # The hypotheses of a sentence are adjacent rows, so a single attention to the sentence
+            # serves all of them.
             y = x.reshape(len(seen), -1, x.shape[2])
             y = model.attended(y, f"{layer}.cross", model.asked(layer, y) + source, seen)
             x = model.fed_forward(y.reshape(x.shape), layer)

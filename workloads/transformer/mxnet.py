@@ -1,8 +1,8 @@
-"""The Transformer in MXNet: graphs of fixed shapes on padded sentences.
+"""The Transformer in MXNet: graphs with fixed shapes for padded sentences.
 
-Shapes are described in network.py. A side has L positions including padding, and a beam search has
-N = B · K rows. Parameters carry the names of network.py. Padding is computed like words, but it
-does not change the results: it is masked as a key and as a label.
+network.py describes the shapes and the names of parameters. A sequence has L positions including
+padding, and a beam search has N = B · K rows. Padding positions are computed like words. Padding
+positions do not change the results, because they are masked as keys and as labels.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from workloads.transformer import network
 from workloads.transformer.workload import Transformer
 
 MASKED_SCORE = -1e9
-"""Value added to the scores of masked keys (reference model/model_utils.py)."""
+"""Value added to the attention scores of masked keys (reference model/model_utils.py)."""
 PLACES = 16
 """Initial number of words for which a beam search allocates memory.
 
-The number doubles whenever the memory is full.
+Whenever the memory is full, the number is doubled.
 """
 
 
@@ -37,23 +37,26 @@ class Layers(Model):
     """Building blocks of the translation network."""
 
     def __init__(self, sizes: network.Network, longest: int) -> None:
-        """Create the layers. `longest` is the largest number of positions."""
+        """Create the layers.
+
+        `longest` is the maximum number of positions.
+        """
         self.sizes, self.longest, self.shapes = sizes, longest, network.shapes(sizes)
 
     def constants(self) -> dict[str, Array]:
         """Return the position encodings and the causal mask.
 
-        They are `positions` (longest, d) and `later` (longest, longest).
+        The names are `positions` (longest, d) and `later` (longest, longest).
         """
         later = np.triu(np.full((self.longest, self.longest), MASKED_SCORE, np.float32), 1)
         return {"positions": network.positions(self.longest, self.sizes.hidden), "later": later}
 
     def layers(self, side: str) -> list[str]:
-        """Return the names of the layers of a side, `encoder` or `decoder`."""
+        """Return the names of the layers of `side`, which is `encoder` or `decoder`."""
         return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
 
     def linear(self, name: str, x: Tensor) -> Tensor:
-        """Apply the linear layer `name`: x (…, inputs) to (…, outputs)."""
+        """Apply the linear layer `name` to x (…, inputs), and return (…, outputs)."""
         F = self.F
         arrays = [x, self.arrays[f"{name}.weight"]]
         biased = f"{name}.bias" in self.shapes
@@ -75,22 +78,22 @@ class Layers(Model):
     # ------------------------------------------------------------------------------------------
 
     def look_up(self, words: Tensor) -> Tensor:
-        """Return the rows of the embedding table (…, d) for words (…)."""
+        """Return the embedding table's rows (…, d) for words (…)."""
         F = self.F
         sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
         return F.Embedding(words, self.arrays["embedding.weight"], **sizes)
 
     def embed(self, words: Tensor, rows: Tensor) -> Tensor:
-        """Return embedded words (…, d) from words (…) and their rows of the table (…, d).
+        """Return the embeddings (…, d) of words (…) from their table rows (…, d).
 
-        Padding, which precedes a target's first word, is embedded as zeros.
+        Padding, which precedes the first word of a target, is embedded as zeros.
         """
         F = self.F
         factors = F.cast(words != PAD, "float32") * self.sizes.scale
         return F.broadcast_mul(rows, F.BlockGrad(F.expand_dims(factors, -1)))
 
     def placed(self, batch: Inputs, side: str, rows: Tensor) -> Tensor:
-        """Embed a side's rows of the table (B, L, d).
+        """Return the embeddings of a sequence from its table rows (B, L, d).
 
         Position encodings are added, and dropout is applied.
         """
@@ -103,8 +106,8 @@ class Layers(Model):
     def encode(self, batch: Inputs, rows: Tensor) -> Tensor:
         """Return the encoder's outputs, the memory (B, S, d).
 
-        `batch` holds `source` and its `padding` (B, S). `rows` are the source's rows of the table
-        (B, S, d).
+        `batch` contains `source` and its `padding` (B, S). `rows` contains the table rows of the
+        source (B, S, d).
         """
         F = self.F
         x = self.placed(batch, "source", rows)
@@ -117,7 +120,7 @@ class Layers(Model):
     def decode(self, batch: Inputs, memory: Tensor, rows: Tensor) -> Tensor:
         """Return the decoder's outputs (B, T, d).
 
-        The inputs are the memory, `target`, and the target's rows of the table (B, T, d).
+        `batch` contains `target`, and `rows` contains the table rows of the target (B, T, d).
         """
         F = self.F
         x = self.placed(batch, "target", rows)
@@ -129,9 +132,9 @@ class Layers(Model):
         return self.norm("decoder_norm", x)
 
     def later(self, words: Tensor) -> Tensor:
-        """Return the causal mask that is added to the scores of words (B, T), (1, 1, T, T).
+        """Return the causal mask (1, 1, T, T) that is added to scores of words (B, T).
 
-        Padding follows the words, so this mask also hides the padding from the words.
+        Padding follows the words, so the causal mask also hides the padding from the words.
         """
         F = self.F
         hidden = F.slice_like(
@@ -144,7 +147,8 @@ class Layers(Model):
     ) -> Tensor:
         """Apply an attention sub-layer to x (B, T, d).
 
-        It is self-attention, or attention to a memory (B, S, d).
+        Without a memory, the sub-layer is self-attention. With a memory (B, S, d), x attends to the
+        memory.
         """
         kind = "self" if memory is None else "cross"
         name, label = f"{layer}.{kind}_attention", f"{layer}/{kind}"
@@ -163,10 +167,10 @@ class Layers(Model):
     ) -> Tensor:
         """Return the attention outputs (B · H, T, e).
 
-        The inputs are queries (B · H, T, e), keys, and values (B · H, S, e).
+        The queries are (B · H, T, e). The keys and the values are (B · H, S, e).
 
         `mask` is added to the scores and is broadcast to (B, H, T, S). `dropped` multiplies the
-        weights (B, H, T, S).
+        attention weights (B, H, T, S).
         """
         F = self.F
         heads = self.sizes.heads
@@ -205,9 +209,9 @@ class Layers(Model):
         return F.reshape(F.transpose(x, (0, 2, 1, 3)), (0, 0, -1))
 
     def classify(self, x: Tensor) -> Tensor:
-        """Return logits (…, V) from the decoder's outputs (…, d).
+        """Return logits (…, V) for the decoder's outputs (…, d).
 
-        The weight is the embedding table.
+        The weight of the classifier is the embedding table.
         """
         F = self.F
         words = self.sizes.vocabulary
@@ -217,21 +221,21 @@ class Layers(Model):
 
 
 class Translator(Layers):
-    """The translation network applied to whole sentences."""
+    """Translation network for whole sentences."""
 
     def constants(self) -> dict[str, Array]:
         """Return the constants of `Layers` and `share` (1, V).
 
-        `share` has the factors of the table's rows in their mean.
+        `share` contains the weights for the mean over the rows of the embedding table.
         """
         words = self.sizes.vocabulary
         return {**super().constants(), "share": np.full((1, words), 1 / words, np.float32)}
 
     def decoded(self, batch: Inputs) -> list[Tensor]:
-        """Return the decoder's outputs (B, L, d) and the labels' rows of the table (B, L, d).
+        """Return the decoder's outputs (B, L, d) and the labels' table rows (B, L, d).
 
-        A single look-up serves source, target, and labels, which have the same padded length,
-        because each look-up's gradient is an array as large as the table.
+        Source, target, and labels have the same padded length, so they share a single look-up. The
+        gradient of each look-up is an array as large as the table.
         """
         F = self.F
         words = F.stack(*(batch[name] for name in ("source", "target", "label")))
@@ -241,13 +245,13 @@ class Translator(Layers):
         return [self.decode(batch, self.encode(batch, source), target), label]
 
     def likely(self, batch: Inputs, x: Tensor) -> Tensor:
-        """Return log p of the labels, (B, T)."""
+        """Return log p of each label, (B, T)."""
         F = self.F
         return F.pick(F.log_softmax(self.classify(x), axis=2), batch["label"], axis=2)
 
 
 class Encoder(Layers):
-    """The encoder, which runs once at the start of a beam search."""
+    """Encoder, which runs once at the start of a beam search."""
 
     def __init__(self, sizes: network.Network, longest: int) -> None:
         super().__init__(sizes, longest)
@@ -256,7 +260,7 @@ class Encoder(Layers):
         )
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return keys and values (B · H, S, e) of the source for each layer of the decoder."""
+        """Return the source's keys and values (B · H, S, e) for each layer of the decoder."""
         memory, projected = self.encode(batch, self.look_up(batch["source"])), []
         for layer in self.layers("decoder"):
             projected += self.split(self.linear(f"{layer}.cross_attention.key_value", memory), 2)
@@ -264,10 +268,10 @@ class Encoder(Layers):
 
 
 class Step(Layers):
-    """A decoder step of a beam search: a word for each row.
+    """Decoder step of a beam search, which appends a word to each row.
 
-    The keys and values of the words so far are stored in arrays (N, 2H, P, e). The last of the P
-    places holds the last word, so many steps have the same shape.
+    The keys and values of the words so far are stored in arrays (N, 2H, P, e). The last word is
+    always at the last of the P positions, so many steps have the same shape.
     """
 
     def __init__(self, sizes: network.Network, longest: int, width: int) -> None:
@@ -277,9 +281,9 @@ class Step(Layers):
         self.past = tuple(f"{layer}/past" for layer in self.layers("decoder"))
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return log p and ids of the best words (N, m), and the keys and values.
+        """Return log p and ids of the best next words (N, m), and the keys and values.
 
-        They are those of all words including this word.
+        The keys and values include all words up to the word of this step.
         """
         F = self.F
         x = self.embed(batch["tokens"], self.look_up(batch["tokens"]))
@@ -291,8 +295,8 @@ class Step(Layers):
             past.append(kept)
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
-            # A sentence's hypotheses are adjacent rows, so they are the queries of a single
-            # attention to that sentence.
+            # The hypotheses of a sentence are adjacent rows, so a single attention to the sentence
+            # serves all of them.
             (query,) = self.split(F.reshape(query, (-4, -1, self.width, 0)), 1)
             y = self.attend(query, batch[f"{layer}/key"], batch[f"{layer}/value"], beyond)
             x = x + self.linear(f"{name}.output", F.reshape(self.joined(y), (-3, 0)))
@@ -306,8 +310,8 @@ class Step(Layers):
     def _attend_past(self, batch: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
         """Apply self-attention to x (N, d).
 
-        x attends to itself and to the earlier words of its row. Returns the result, and the keys
-        and values of all words including this word.
+        Each row of x attends to itself and to the earlier words of its hypothesis. Returns the
+        result, and the keys and values of all words up to the word of this step.
         """
         F = self.F
         name, hidden, heads = f"{layer}.self_attention", self.sizes.hidden, self.sizes.heads
@@ -336,13 +340,13 @@ class State:
     memory: Inputs
     """Keys and values of the source, and its `padding` mask."""
     past: list[mx.nd.NDArray]
-    """Keys and values of the words so far in the order of `Step.past`, (N, 2H, P, e) each."""
+    """Keys and values of the words so far, (N, 2H, P, e) each, in the order of `Step.past`."""
     count: int
     """Number of words so far."""
 
 
 class Decoder:
-    """Implementation of `workloads.common.text.beam.Decoder` on one context."""
+    """Implementation of `workloads.common.text.beam.Decoder` on one MXNet context."""
 
     def __init__(self, trainer: TransformerTrainer, replica: Replica) -> None:
         self.trainer, self.replica = trainer, replica
@@ -389,7 +393,7 @@ class Decoder:
 
 
 def padding_of(arrays: Arrays) -> Array:
-    """Return the padding mask that is added to scores of the source, (B, S) float32."""
+    """Return the padding mask (B, S) float32 that is added to scores of the source."""
     places = np.arange(arrays["source"].shape[1])
     return np.where(places >= arrays["source_length"][:, None], MASKED_SCORE, 0.0).astype(
         np.float32
@@ -397,7 +401,7 @@ def padding_of(arrays: Arrays) -> Array:
 
 
 class TransformerTrainer(ModelTrainer):
-    """The Transformer on every device of this process."""
+    """Transformer trainer for all devices of this process."""
 
     workload: Transformer
 
@@ -412,9 +416,9 @@ class TransformerTrainer(ModelTrainer):
         self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return a batch's arrays, the padding mask, and the dropout masks.
+        """Return the batch arrays, the padding mask, and the dropout masks.
 
-        workloads/common/dropout.py defines the masks.
+        workloads/common/dropout.py defines the dropout masks.
         """
         host = {name: batch.arrays[name] for name in ("source", "target", "label")}
         host["padding"] = padding_of(batch.arrays)
@@ -423,9 +427,10 @@ class TransformerTrainer(ModelTrainer):
         return host
 
     def _masks(self, arrays: Arrays) -> Arrays:
-        """Return the dropout masks by label: (B, L, width), or (B, H, T, S) for attention weights.
+        """Return the dropout masks by label.
 
-        Masks of attention weights are drawn as S · H values for each query. Masks are 0 at padding.
+        Masks are (B, L, width), or (B, H, T, S) for attention weights. Masks of attention weights
+        are drawn as S · H values for each query. Masks are 0 at padding.
         """
         sizes, keys, masks = self.workload.network, arrays["dropout_key"], {}
         edge = {side: arrays[side].shape[1] for side in ("source", "target")}
@@ -450,11 +455,12 @@ class TransformerTrainer(ModelTrainer):
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum.
 
-        It is summed over the target tokens.
+        The loss is summed over the target tokens.
 
-        The shares add up to 1. A token's term is therefore -log p of the label, minus on_mean times
-        the difference between the logits' mean and the label's logit. This difference is a product
-        of x with rows of the table, so it needs no array as large as the logits.
+        The weights `label_shares` add up to 1. The loss of a token is therefore -log p of the
+        label, minus on_mean times the difference between the mean logit and the label's logit. The
+        difference is a product of x and rows of the embedding table, so it needs no array as large
+        as the logits.
         """
         F, (_, on_mean) = model.F, self.workload.label_shares
         x, rows = model.decoded(batch)
@@ -468,9 +474,9 @@ class TransformerTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(batch["label"] != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,).
+        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
 
-        It is -log p summed over its tokens, without label smoothing.
+        The loss does not use label smoothing.
         """
         F, (x, _) = model.F, model.decoded(batch)
         return {
@@ -480,9 +486,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `outputs` if the batch has labels, otherwise translations.
+        """Return losses if the batch has labels, otherwise translations.
 
-        Translations are `tokens` (B, T) and `token_count` (B,).
+        Losses are the result of `outputs`. Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)

@@ -1,10 +1,10 @@
-"""Layers of the Transformer: names, sizes, initial weights, positions, and dropout mask labels.
+"""Layers of the Transformer: names, sizes, initial weights, positions, mask labels.
 
 This module does not depend on a framework.
 
 The Transformer is pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a final
 norm follows the encoder and the decoder. A single table of V · d values is the embedding of both
-languages and the classifier (reference model/transformer.py, attention_layer.py,
+languages and the weight of the classifier (reference model/transformer.py, attention_layer.py,
 embedding_layer.py).
 
 All trainers use these symbols: B sentences per replica, S source and T target positions including
@@ -29,10 +29,10 @@ EPSILON = 1e-6
 LONGEST_WAVE = 1e4
 """Slowest time scale of the positional encoding.
 
-The fastest is 1 (reference model/model_utils.py).
+The fastest time scale is 1 (reference model/model_utils.py).
 """
 STACKED = {"query_key_value": 3, "key_value": 2}
-"""Number of projections stacked in a matrix.
+"""Number of projections that are stacked in one matrix, by layer name.
 
 Each projection is initialized as a separate matrix.
 """
@@ -45,21 +45,20 @@ class Network:
     """Sizes of the Transformer."""
 
     vocabulary: int
-    """V"""
+    """Number of words in the vocabulary, V."""
     hidden: int
-    """d"""
+    """Number of hidden values, d."""
     feed_forward: int
     layers: int
-    """Number of layers of the encoder, and of the decoder."""
+    """Number of layers in the encoder. The decoder has the same number of layers."""
     heads: int
-    """H, a multiple of 4 that divides d."""
+    """Number of heads, H. The number must be a multiple of 4 that divides d."""
     dropout: float
-    """Dropped fraction of word embeddings, sub-layer outputs, attention weights, and ReLU outputs.
-    """
+    """Dropout rate of word embeddings, sub-layer outputs, attention weights, and ReLU outputs."""
 
     @property
     def scale(self) -> float:
-        """Return the factor of the word embeddings."""
+        """Return the factor that scales the word embeddings."""
         return math.sqrt(self.hidden)
 
 
@@ -72,7 +71,7 @@ def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network
 
 
 def shapes(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every parameter, in order.
+    """Return the shape of every parameter by name, in parameter order.
 
     Matrices are (outputs, inputs).
     """
@@ -113,9 +112,9 @@ def _feed_forward(name: str, network: Network) -> Shapes:
 
 
 def mask_widths(network: Network) -> dict[str, int | None]:
-    """Return the labels of all dropout masks, with the number of values per position.
+    """Return the number of values per position in each dropout mask, by mask label.
 
-    The number is None for attention weights.
+    The number is None for masks of attention weights.
     """
     widths: dict[str, int | None] = {
         "source/embedding": network.hidden,
@@ -134,9 +133,9 @@ def mask_widths(network: Network) -> dict[str, int | None]:
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Return the number of values in `embedding`, `encoder`, and `decoder` (including norms).
+    """Return the number of parameters in `embedding`, `encoder`, and `decoder`.
 
-    The reference has 210,804,736 values in total.
+    Norms are included. The reference has 210,804,736 parameters in total.
     """
     counts = dict.fromkeys(("embedding", "encoder", "decoder"), 0)
     for name, shape in shapes(network).items():
@@ -147,9 +146,9 @@ def parameter_counts(network: Network) -> dict[str, int]:
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter, identical in every framework.
 
-    The embedding is normal with standard deviation d^-0.5. Matrices are uniform in
-    ±√(6 / (inputs + outputs)) (Glorot). The scales of norms are 1, and biases are 0 (reference
-    embedding_layer.py, transformer.py).
+    The embedding is normal with standard deviation d^-0.5. Matrices are uniform in ±√(6 / (inputs +
+    outputs)) (Glorot). The scales of norms are 1, and biases are 0 (reference embedding_layer.py,
+    transformer.py).
     """
     for name, shape in shapes(network).items():
         if name == "embedding.weight":
@@ -168,10 +167,10 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
 
 
 def positions(length: int, hidden: int) -> Array:
-    """Return the positional encoding (length, d) float32, which is added to the word embeddings.
+    """Return the positional encoding (length, d) that is added to the word embeddings.
 
-    The first half of the values are sines, the second half cosines. The time scales form a
-    geometric sequence from 1 to 10,000, including both (reference
+    The result is float32. The first half of the values are sines, and the second half are cosines.
+    The time scales form a geometric sequence from 1 to 10,000, including both (reference
     model_utils.get_position_encoding).
     """
     scales = np.exp(np.arange(hidden // 2) * (-math.log(LONGEST_WAVE) / (hidden // 2 - 1)))

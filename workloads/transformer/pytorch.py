@@ -3,8 +3,7 @@
 Linear layers, norms, and logits are computed on rows without padding. Attention is computed on
 padded sentences.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
-network.py.
+network.py describes the shapes and the names of parameters. A beam search has N = B · K rows.
 """
 
 from __future__ import annotations
@@ -34,18 +33,20 @@ from workloads.transformer.workload import Transformer
 
 @dataclass(frozen=True)
 class Masks:
-    """Dropout masks of a batch: factors of its activations (workloads/common/dropout.py)."""
+    """Dropout masks of a batch, which multiply activations (workloads/common/dropout.py)."""
 
     keys: Tensor
-    """Hash keys of the sentences, (B,), on the device that draws the masks."""
+    """Hash keys of the sentences (B,), on the device that computes the masks."""
     rate: float
     places: dict[int, Places] = field(default_factory=dict)
-    """Positions at which each side's masks are drawn, by the `id` of its rows."""
+    """Positions at which the masks of source and target are computed, by the `id` of the `Rows`
+    object.
+    """
 
     def of_rows(self, rows: Rows) -> Places:
-        """Return the keys and positions from which the masks of rows are drawn.
+        """Return the keys and positions from which the masks of rows are computed.
 
-        They are the same for all layers.
+        All layers use the same keys and positions.
         """
         if id(rows) not in self.places:
             sequence, position = rows.on_device
@@ -55,7 +56,7 @@ class Masks:
     def of_weights(self, label: str, heads: int, queries: int, keys: int) -> Tensor:
         """Return the mask of attention weights, (B, H, T, S).
 
-        It is drawn as S · H values for each query, so that padding does not change any value.
+        The mask is drawn as S · H values for each query, so that padding does not change any value.
         """
         places = torch.arange(queries, device=self.keys.device)
         factors = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate)
@@ -72,11 +73,12 @@ def attend(
         query: Queries, (B, H, T, e).
         key: Keys, (B, H, S, e).
         value: Values, (B, H, S, e).
-        allowed: Keys that may be attended to, (B, 1, 1, S) bool. None allows all keys.
+        allowed: Mask of the keys that may be attended to, (B, 1, 1, S) bool. None allows all keys.
         causal: Whether later positions are masked.
         weights_mask: Dropout mask of the attention weights, (B, H, T, S). If it is None, the fused
             kernel runs.
-        dropped: Dropout rate of the fused kernel, which draws its mask itself if the rate is not 0.
+        dropped: Dropout rate of the fused kernel. If the rate is not 0, the kernel generates its
+            dropout mask.
     """
     if weights_mask is None:
         return F.scaled_dot_product_attention(query, key, value, allowed, dropped, is_causal=causal)
@@ -91,12 +93,12 @@ def attend(
 
 
 class _Layer(nn.Module):
-    """Parameters of a sub-layer: its norm and its linear layers by name."""
+    """Parameters of a sub-layer: its norm, and its linear layers by name."""
 
     def __init__(self, hidden: int, bias: bool, **sizes: tuple[int, int]) -> None:
-        """Create the layers.
+        """Create the norm and the linear layers.
 
-        `sizes` maps the name of each linear layer to its outputs and inputs.
+        `sizes` maps the name of each linear layer to its numbers of outputs and inputs.
         """
         super().__init__()
         self.norm = nn.LayerNorm(hidden, network.EPSILON)
@@ -109,7 +111,7 @@ class _Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A layer of the encoder."""
+    """Layer of the encoder."""
 
     def __init__(self, sizes: network.Network) -> None:
         super().__init__()
@@ -119,7 +121,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(Encoder):
-    """A layer of the decoder."""
+    """Layer of the decoder."""
 
     def __init__(self, sizes: network.Network) -> None:
         super().__init__(sizes)
@@ -128,15 +130,15 @@ class Decoder(Encoder):
 
 
 class Translator(nn.Module):
-    """The translation network."""
+    """Translation network."""
 
     def __init__(self, sizes: network.Network, longest: int, device_draws: bool) -> None:
         """Create the network.
 
         Args:
             sizes: Sizes of the network.
-            longest: Largest number of positions.
-            device_draws: Whether the fused kernel draws the masks of attention weights.
+            longest: Maximum number of positions.
+            device_draws: Whether the fused kernel generates the dropout masks of attention weights.
         """
         super().__init__()
         self.sizes, self.device_draws = sizes, device_draws
@@ -151,7 +153,7 @@ class Translator(nn.Module):
         self.register_buffer("positions", places, persistent=False)
 
     def layers(self, side: str) -> list[tuple[str, Encoder]]:
-        """Return the layers of a side, `encoder` or `decoder`, with their names."""
+        """Return the layers of `side`, which is `encoder` or `decoder`, with their names."""
         return [
             (f"{side}{number}", getattr(self, f"{side}{number}"))
             for number in range(1, self.sizes.layers + 1)
@@ -164,14 +166,14 @@ class Translator(nn.Module):
         """Return logits (R_t, V).
 
         Args:
-            words: Words of both sides, the source first, (R_s + R_t,) int64.
+            words: Words of source and target, the source first, (R_s + R_t,) int64.
             source: Rows of the source.
             target: Rows of the target.
-            keys: Dropout keys, (B,). None disables dropout.
+            keys: Dropout keys (B,), or None to disable dropout.
         """
         masks = None if keys is None else Masks(keys, self.sizes.dropout)
-        # A single look-up serves both sides, because each look-up's gradient is an array as large
-        # as the table.
+        # Source and target words share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the table.
         of_source, of_target = self.embed(words).split([len(source.sequence), len(target.sequence)])
         memory = self.encode(self.placed(of_source, source, "source", masks), source, masks)
         x = self.placed(of_target, target, "target", masks)
@@ -184,9 +186,9 @@ class Translator(nn.Module):
         return self.classify(x)
 
     def embed(self, words: Tensor) -> Tensor:
-        """Embed words (R,) as (R, d).
+        """Return the embeddings (R, d) of words (R,).
 
-        Padding, which precedes a target's first word, is embedded as zeros.
+        Padding, which precedes the first word of a target, is embedded as zeros.
         """
         rows: Tensor = self.embedding(words)
         return rows * ((words != PAD)[:, None] * self.sizes.scale)
@@ -199,7 +201,7 @@ class Translator(nn.Module):
     def encode(self, x: Tensor, rows: Rows, masks: Masks | None) -> Tensor:
         """Return the encoder's outputs (R, d), the memory.
 
-        The inputs are words with position encodings (R, d).
+        The argument x contains embedded words with position encodings (R, d).
         """
         for name, layer in self.layers("encoder"):
             x = self.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, masks)
@@ -207,9 +209,9 @@ class Translator(nn.Module):
         return self.encoder_norm(x)
 
     def classify(self, x: Tensor) -> Tensor:
-        """Return logits (R, V) from the decoder's outputs (R, d).
+        """Return logits (R, V) for the decoder's outputs (R, d).
 
-        The weight is the embedding table.
+        The weight of the classifier is the embedding table.
         """
         return linear(self.decoder_norm(x), self.embedding.weight, None)
 
@@ -219,8 +221,8 @@ class Translator(nn.Module):
     ) -> Tensor:  # fmt: skip
         """Apply an attention sub-layer to x (R, d).
 
-        Without a memory, x attends to itself, and `memory_rows` equals `rows`. With a memory
-        (R_s, d), x attends to the memory, and `memory_rows` are the memory's rows.
+        Without a memory, x attends to itself, and `memory_rows` equals `rows`. With a memory (R_s,
+        d), x attends to the memory, and `memory_rows` describes the rows of the memory.
         """
         normed = layer.norm(x)
         if memory is None:
@@ -229,7 +231,7 @@ class Translator(nn.Module):
             (query,) = self.split(rows.padded(layer.linear("query", normed)), 1)
             key, value = self.split(memory_rows.padded(layer.linear("key_value", memory)), 2)
         causal = memory is None and label.startswith("decoder")
-        # A target's padding follows its words, so the causal mask already hides it.
+        # The padding of a target follows its words, so the causal mask already hides the padding.
         allowed = None if causal or memory_rows.mask is None else memory_rows.mask[:, None, None]
         drawn = None
         if masks is not None and not self.device_draws:
@@ -258,7 +260,7 @@ class Translator(nn.Module):
 
 
 def added(x: Tensor, y: Tensor, rows: Rows, label: str, masks: Masks | None) -> Tensor:
-    """Add a sub-layer's output, after dropout, to its input."""
+    """Add the output of a sub-layer, after dropout, to the input of the sub-layer."""
     return x + y if masks is None else masks.of_rows(rows).dropped(y, label, added=x)
 
 
@@ -269,18 +271,17 @@ class State:
     memory: list[tuple[Tensor, Tensor]]
     """Keys and values of the encoder's outputs for each layer, (B, H, S, e)."""
     allowed: Tensor | None
-    """Mask of the source, (B, 1, 1, S): True at words."""
+    """Padding mask of the source, (B, 1, 1, S): True at words."""
     past: Tensor | None
-    """Keys and values of the t words so far, (layers, 2, N, H, t, e).
-
-    None before the first word.
+    """Keys and values of the t words so far, (layers, 2, N, H, t, e), or None before the first
+    word.
     """
 
 
 class Search:
     """Implementation of `workloads.common.text.beam.Decoder` with a `Translator`.
 
-    It stores the keys and values of the words so far.
+    The object stores the keys and values of the words so far.
     """
 
     def __init__(self, trainer: TransformerTrainer) -> None:
@@ -317,8 +318,8 @@ class Search:
             y = F.scaled_dot_product_attention(query, of_layer[0], of_layer[1])
             x = x + part.linear("output", y.flatten(1))
             part = layer.cross_attention
-            # A sentence's hypotheses are adjacent rows, so they are the queries of a single
-            # attention to that sentence.
+            # The hypotheses of a sentence are adjacent rows, so a single attention to the sentence
+            # serves all of them.
             (query,) = model.split(
                 part.linear("query", part.norm(x)).view(-1, self.width, x.shape[1]), 1
             )
@@ -333,15 +334,15 @@ class Search:
 
 
 class TransformerTrainer(ModelTrainer):
-    """The Transformer on one device."""
+    """Transformer trainer for one device."""
 
     workload: Transformer
 
     def build(self) -> nn.Module:
-        """Return the workload's network.
+        """Return the network of the workload.
 
-        On a GPU, the fused attention draws its masks itself, because no fused kernel accepts an
-        external mask.
+        On a GPU, the fused attention kernel generates its dropout masks, because no fused kernel
+        accepts an external mask.
         """
         torch.backends.cuda.enable_cudnn_sdp(self.workload.options.cudnn_attention)
         return Translator(self.workload.network, self.workload.longest, self.device.type == "cuda")
@@ -350,8 +351,8 @@ class TransformerTrainer(ModelTrainer):
         """Return the words without padding instead of padded sentences.
 
         `words` (R_s + R_t,), with the source first, and `label` (R_t,) are int64. `source` and
-        `target` are the `Rows` of both sides. `tokens` is the number of target tokens.
-        `dropout_key` is (B,) or None.
+        `target` are `Rows` objects. `tokens` is the number of target tokens. `dropout_key` is (B,)
+        or None.
         """
         arrays = batch.arrays
         sides = {"source": "source_length", "target": "target_length"}
@@ -379,7 +380,7 @@ class TransformerTrainer(ModelTrainer):
     def loss(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum.
 
-        It is summed over the target tokens.
+        The loss is summed over the target tokens.
         """
         on_label, on_mean = self.workload.label_shares
         entropy = smoothed_entropy(
@@ -388,7 +389,7 @@ class TransformerTrainer(ModelTrainer):
         return entropy - self.workload.least_loss * batch["tokens"]
 
     def logits(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
-        """Return logits (R_t, V)."""
+        """Return the logits (R_t, V) of a batch."""
         with self.autocast():
             logits: Tensor = model(
                 batch["words"], batch["source"], batch["target"], batch["dropout_key"]
@@ -396,9 +397,9 @@ class TransformerTrainer(ModelTrainer):
         return logits
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Any]) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,).
+        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
 
-        It is -log p summed over its tokens, without label smoothing.
+        The loss does not use label smoothing.
         """
         logits, rows = self.logits(model, batch), batch["target"]
         entropy = F.cross_entropy(
@@ -407,9 +408,9 @@ class TransformerTrainer(ModelTrainer):
         return {"loss": entropy.new_zeros(rows.sequences).index_add_(0, rows.on_device[0], entropy)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return `outputs` if the batch has labels, otherwise translations.
+        """Return losses if the batch has labels, otherwise translations.
 
-        Translations are `tokens` (B, T) and `token_count` (B,).
+        Losses are the result of `outputs`. Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)

@@ -1,4 +1,4 @@
-"""Settings of the Transformer: model sizes, targets and options."""
+"""Settings of the Transformer: model sizes, targets, and options."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DEMO_TARGET_BLEU = 50.0
 REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "feed_forward": 4_096, "layers": 6, "heads": 16, "extra_length": 50,
 }  # fmt: skip
-"""Reference model_params.py, TransformerBigParams.
+"""Model settings of the reference (model_params.py, TransformerBigParams).
 
-`extra_length`: largest number of tokens by which a translation exceeds its source.
+`extra_length` is the maximum number of tokens by which a translation may be longer than its source.
 """
 DEMO_MODEL: Mapping[str, Json] = {
     "hidden": 128,
@@ -32,13 +32,13 @@ SIZES = ("hidden", "feed_forward", "layers", "heads")
 class TransformerOptions(TranslationOptions, WorkloadOptions):
     """Options `workload.*` of the Transformer.
 
-    Batch sizes count padded tokens of the longer side of each pair.
+    A batch size is a number of padded tokens, of the longer side of each pair.
     """
 
     name: str = "transformer"
     beam_width: int = option(
         4, "hypotheses of the beam search", minimum=1
-    )  # reference model_params.py
+    )  # as in the reference's model_params.py
     learning_rate: float = hyperparameter("highest rate, at the end of the warm-up", minimum=0.0)
     warmup_steps: int = hyperparameter(
         "steps of linear warm-up; then the rate falls with the root of the step", minimum=0
@@ -83,7 +83,7 @@ def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json])
     """Return the defaults of a profile in a round, with the model sizes in `options`.
 
     Raises:
-        ValueError: The profile or a size is invalid.
+        ValueError: The profile or a model size is invalid.
     """
     sizes = {name: options[name] for name in SIZES if options.get(name) is not None}
     models = [{**model, **sizes} for model in (REFERENCE_MODEL, DEMO_MODEL)]

@@ -3,12 +3,11 @@
 Linear layers, norms, and logits are computed on rows without padding. Attention is computed on
 padded sentences.
 
-A single trace serves batches of any size, because rows, lengths, and sentences are counted in the
-graph. XLA requires static shapes. Under XLA, padding therefore has rows too, and each shape is
+A single trace serves batches of any size, because the graph counts rows, lengths, and sentences.
+XLA requires static shapes. With XLA, padding positions therefore also have rows, and each shape is
 compiled.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
-network.py.
+network.py describes the shapes and the names of parameters. A beam search has N = B · K rows.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ NOT_SEEN = -1e9
 
 @dataclass(frozen=True)
 class Masks:
-    """Dropout masks of a batch: factors of its activations (workloads/common/dropout.py)."""
+    """Dropout masks of a batch, which multiply activations (workloads/common/dropout.py)."""
 
     keys: tf.Tensor
     """Hash keys of the sentences, (B,)."""
@@ -47,14 +46,14 @@ class Masks:
     """Whether NumPy computes the masks."""
 
     def of_rows(self, rows: Rows, label: str, width: int) -> tf.Tensor:
-        """Return the mask of activations on rows, (R, width)."""
+        """Return the mask of activations (R, width), one row per valid position."""
         keys = tf.gather(self.keys, rows.sequence)
         return multipliers_at(keys, rows.position, label, width, self.rate, self.on_host)
 
     def of_weights(self, label: str, heads: int, queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Return the mask of attention weights, (B, H, T, S).
 
-        It is drawn as S · H values for each query, so that padding does not change any value.
+        The mask is drawn as S · H values for each query, so that padding does not change any value.
         """
         places = tf.range(queries)
         factors = multipliers_at(
@@ -72,9 +71,9 @@ def attend(
 ) -> tf.Tensor:
     """Return the attention outputs (…, T, e).
 
-    The inputs are queries (…, T, e), keys (…, S, e), and values (…, S, e).
+    The queries are (…, T, e), the keys (…, S, e), and the values (…, S, e).
 
-    `seen` (…, T, S) is added to the scores, and `mask` (…, T, S) multiplies the weights.
+    `seen` (…, T, S) is added to the scores, and `mask` (…, T, S) multiplies the attention weights.
     """
     scores = tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)
     weights = tf.nn.softmax(scores if seen is None else scores + seen)
@@ -82,13 +81,16 @@ def attend(
 
 
 class Translator(Model):
-    """The translation network."""
+    """Translation network."""
 
     def __init__(self, sizes: network.Network, longest: int, compiled: bool, on_gpu: bool) -> None:
         """Create the network.
 
-        `longest` is the largest number of positions. `compiled` is True if XLA compiles the
-        network.
+        Args:
+            sizes: Sizes of the network.
+            longest: Maximum number of positions.
+            compiled: Whether XLA compiles the network.
+            on_gpu: Whether the device is a GPU.
         """
         super().__init__(network.shapes(sizes))
         self.sizes, self.compiled, self.host_draws = sizes, compiled, not compiled and not on_gpu
@@ -98,11 +100,11 @@ class Translator(Model):
         return tf.convert_to_tensor(self.parameters[name])
 
     def layers(self, side: str) -> list[str]:
-        """Return the names of the layers of a side, `encoder` or `decoder`."""
+        """Return the names of the layers of `side`, which is `encoder` or `decoder`."""
         return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
 
     def linear(self, name: str, x: tf.Tensor, bias: bool = False) -> tf.Tensor:
-        """Return x (R, inputs) · weightᵀ, plus the layer's bias if `bias` is True."""
+        """Return x (R, inputs) · weightᵀ, plus the layer's bias if `bias` is set."""
         y = tf.matmul(x, self.weight(f"{name}.weight"), transpose_b=True)
         return tf.nn.bias_add(y, self.weight(f"{name}.bias")) if bias else y
 
@@ -118,7 +120,7 @@ class Translator(Model):
     def rows(self, lengths: tf.Tensor, array: tf.Tensor) -> Rows:
         """Return the rows of sequences with these lengths (B,).
 
-        They are padded like `array` (B, L).
+        The sequences are padded like `array` (B, L).
         """
         return Rows(lengths, array.shape[1] or tf.shape(array)[1], self.sizes.heads, self.compiled)
 
@@ -130,13 +132,13 @@ class Translator(Model):
         target_rows: Rows,
         keys: tf.Tensor | None,
     ) -> tf.Tensor:
-        """Return logits (R_t, V) from source (B, S) and target (B, T).
+        """Return logits (R_t, V) for source (B, S) and target (B, T).
 
-        `keys` (B,) are the dropout keys. None disables dropout.
+        `keys` (B,) contains the dropout keys, or is None to disable dropout.
         """
         masks = None if keys is None else Masks(keys, self.sizes.dropout, self.host_draws)
-        # A single look-up serves both sides, because each look-up's gradient is an array as large
-        # as the table.
+        # Source and target words share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the table.
         words = tf.concat([source_rows.of(source), target_rows.of(target)], 0)
         count = tf.shape(source_rows.sequence)[0]
         embedded = self.embed(words)
@@ -155,9 +157,9 @@ class Translator(Model):
         return self.classify(x)
 
     def embed(self, words: tf.Tensor) -> tf.Tensor:
-        """Embed words (R,) as (R, d).
+        """Return the embeddings (R, d) of words (R,).
 
-        Padding, which precedes a target's first word, is embedded as zeros.
+        Padding, which precedes the first word of a target, is embedded as zeros.
         """
         rows = looked_up(self.weight("embedding.weight"), words)
         return rows * tf.where(words != PAD, self.sizes.scale, 0.0)[:, None]
@@ -170,7 +172,7 @@ class Translator(Model):
     def encode(self, x: tf.Tensor, rows: Rows, masks: Masks | None) -> tf.Tensor:
         """Return the encoder's outputs (R, d), the memory.
 
-        The inputs are words with position encodings (R, d).
+        The argument x contains embedded words with position encodings (R, d).
         """
         padding = padded_ones(rows.mask)
         for name in self.layers("encoder"):
@@ -180,16 +182,16 @@ class Translator(Model):
         return self.norm("encoder_norm", x)
 
     def self_attention_heads(self, name: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-        """Return queries, keys, and values (B, H, L, e) of x (R, d) for self-attention."""
+        """Return the queries, keys, and values (B, H, L, e) of x (R, d) for self-attention."""
         return rows.padded(self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x)), 3)
 
     def queries(self, layer: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-        """Return the queries (B, H, T, e) of x (R, d) to the memory."""
+        """Return the queries (B, H, T, e) of x (R, d) for attention to the memory."""
         name = f"{layer}.cross_attention"
         return rows.padded(self.linear(f"{name}.query", self.norm(f"{name}.norm", x)), 1)
 
     def memories(self, layer: str, memory: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-        """Return keys and values (B, H, S, e) of the memory (R, d)."""
+        """Return the keys and values (B, H, S, e) of the memory (R, d)."""
         return rows.padded(self.linear(f"{layer}.cross_attention.key_value", memory), 2)
 
     def attended(
@@ -199,7 +201,7 @@ class Translator(Model):
     ) -> tf.Tensor:  # fmt: skip
         """Apply an attention sub-layer to x (R, d).
 
-        `parts` are its queries, keys, and values (B, H, …, e).
+        `parts` contains the queries, keys, and values (B, H, …, e) of the sub-layer.
         """
         label, drawn = name.replace(".", "/"), None
         if masks is not None:
@@ -227,9 +229,9 @@ class Translator(Model):
         return self.linear(f"{layer}.feed_forward.outer", inner, bias=True)
 
     def classify(self, x: tf.Tensor) -> tf.Tensor:
-        """Return logits (R, V) from the decoder's outputs (R, d).
+        """Return logits (R, V) for the decoder's outputs (R, d).
 
-        The weight is the embedding table.
+        The weight of the classifier is the embedding table.
         """
         return self.linear("embedding", self.norm("decoder_norm", x))
 
@@ -241,14 +243,14 @@ class Translator(Model):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return logits (N, V) for the words (N,), and the keys and values.
 
-        They are those of all words including these.
+        The keys and values include all words up to the words of this step.
 
         Args:
             memory: Keys and values of the encoder's outputs, (layers, 2, B, H, S, e).
-            seen: Mask that is added to the scores of the memory, (B, 1, 1, S).
+            seen: Mask that is added to the attention scores of the memory, (B, 1, 1, S).
             past: Keys and values of the t words so far, (layers, 2, N, H, t, e).
             tokens: Words of this step, (N,).
-            width: Hypotheses per sentence.
+            width: Number of hypotheses per sentence.
         """
         hidden, heads = self.sizes.hidden, self.sizes.heads
         size, kept = hidden // heads, []
@@ -262,8 +264,8 @@ class Translator(Model):
             x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
-            # A sentence's hypotheses are adjacent rows, so they are the queries of a single
-            # attention to that sentence.
+            # The hypotheses of a sentence are adjacent rows, so a single attention to the sentence
+            # serves all of them.
             query = tf.transpose(tf.reshape(query, [-1, width, heads, size]), [0, 2, 1, 3])
             y = tf.transpose(
                 attend(query, memory[number, 0], memory[number, 1], seen, None), [0, 2, 1, 3]
@@ -274,22 +276,23 @@ class Translator(Model):
 
 
 def added(x: tf.Tensor, y: tf.Tensor, rows: Rows, label: str, masks: Masks | None) -> tf.Tensor:
-    """Add a sub-layer's output, after dropout, to its input."""
+    """Add the output of a sub-layer, after dropout, to the input of the sub-layer."""
     return x + y if masks is None else x + y * masks.of_rows(rows, label, y.shape[1])
 
 
 def padded_ones(mask: tf.Tensor) -> tf.Tensor:
-    """Return the values (B, 1, 1, L) that are added to scores.
+    """Return the padding mask (B, 1, 1, L) that is added to attention scores.
 
-    `mask` (B, L) is False at padding, whose scores are masked.
+    `mask` (B, L) is False at padding positions, whose scores are masked.
     """
     return tf.where(mask, 0.0, NOT_SEEN)[:, None, None]
 
 
 def later_ones(length: int | tf.Tensor) -> tf.Tensor:
-    """Return the causal mask that is added to a target's self-attention scores, (T, T).
+    """Return the causal mask (T, T) that is added to a target's self-attention scores.
 
-    A target's padding follows its words, so this mask also hides the padding from the words.
+    The padding of a target follows its words, so the causal mask also hides the padding from the
+    words.
     """
     places = tf.range(length)
     return tf.where(places <= places[:, None], 0.0, NOT_SEEN)
@@ -300,17 +303,17 @@ class State:
     """Decoder state of a beam search, on the device."""
 
     source: list[tf.Tensor]
-    """The memory's keys and values for each layer, (layers, 2, B, H, S, e), and the padding mask,
-    (B, 1, 1, S).
+    """The memory's keys and values for each layer, (layers, 2, B, H, S, e), and the padding
+    mask, (B, 1, 1, S).
     """
     past: tf.Tensor
     """Keys and values of the t words so far, (layers, 2, N, H, t, e)."""
 
 
 class Search:
-    """Implementation of `workloads.common.text.beam.Decoder` with a trainer's compiled functions.
+    """A `workloads.common.text.beam.Decoder` that calls compiled functions of a trainer.
 
-    It stores the keys and values of the words so far.
+    The object stores the keys and values of the words so far.
     """
 
     def __init__(self, trainer: TransformerTrainer) -> None:
@@ -331,13 +334,13 @@ class Search:
 
 
 class TransformerTrainer(ModelTrainer):
-    """The Transformer on one device. Several processes sum their gradients."""
+    """Transformer trainer for one device. Several processes sum their gradients."""
 
     workload: Transformer
     inputs = ("source", "source_length", "target", "target_length", "label", "dropout_key")
     evaluation_inputs = ("source", "source_length", "target", "target_length", "label")
     takes_any_shape = True
-    auto_compiles = False  # 42 shapes at full size
+    auto_compiles = False  # XLA would compile 42 shapes at full size
 
     def build_model(self) -> Translator:
         return Translator(self.workload.network, self.workload.longest, self.compiled, self.on_gpu)
@@ -345,7 +348,7 @@ class TransformerTrainer(ModelTrainer):
     def build(self) -> None:
         """Build the trainer and the two functions of a beam search.
 
-        These functions accept tensors of any size and are not compiled by XLA, because the sizes
+        These functions accept tensors of any size. XLA does not compile them, because the sizes
         grow with each word.
         """
         super().build()
@@ -367,7 +370,7 @@ class TransformerTrainer(ModelTrainer):
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum.
 
-        It is summed over the target tokens.
+        The loss is summed over the target tokens.
         """
         workload = self.workload
         logits, labels, _ = self.logits(
@@ -380,9 +383,9 @@ class TransformerTrainer(ModelTrainer):
     def logits(
         self, model: Translator, batch: Mapping[str, tf.Tensor], keys: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, Rows]:
-        """Return logits (R_t, V), labels (R_t,), and the target's rows.
+        """Return logits (R_t, V), labels (R_t,), and the rows of the target.
 
-        `keys` (B,) are the dropout keys.
+        `keys` (B,) contains the dropout keys.
         """
         source, target = batch["source"], batch["target"]
         source_rows, rows = (
@@ -395,9 +398,9 @@ class TransformerTrainer(ModelTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
-        """Return `outputs` if the batch has labels, otherwise translations.
+        """Return losses if the batch has labels, otherwise translations.
 
-        Translations are `tokens` (B, T) and `token_count` (B,).
+        Losses are the result of `outputs`. Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
@@ -407,9 +410,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the `loss` of each sentence (B,).
+        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
 
-        It is -log p summed over its tokens, without label smoothing.
+        The loss does not use label smoothing.
         """
         logits, labels, rows = self.logits(model, batch, None)
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
@@ -417,7 +420,7 @@ class TransformerTrainer(ModelTrainer):
         return {"loss": tf.math.unsorted_segment_sum(terms, rows.sequence, rows.sequences)}
 
     def _encode(self, source: tf.Tensor, lengths: tf.Tensor) -> list[tf.Tensor]:
-        """Return `State.source` from source (B, S) and its lengths (B,)."""
+        """Return `State.source` for source words (B, S) with lengths (B,)."""
         model = self.model
         rows = Rows(lengths, tf.shape(source)[1], self.workload.network.heads, False)
         memory = model.encode(
@@ -436,9 +439,9 @@ class TransformerTrainer(ModelTrainer):
         tokens: tf.Tensor,
         parents: tf.Tensor,
     ) -> list[tf.Tensor]:
-        """Run a step of a beam search, in which row n continues row `parents[n]`.
+        """Run a beam search step in which row n continues row `parents[n]`.
 
-        Returns log p and ids of the best words, (N, m) each, and the new `past`.
+        Returns log p and ids of the best next words, (N, m) each, and the new `past`.
         """
         width = self.workload.beam.width
         logits, past = self.model.step(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from workloads.api import LossScaling, TrainerInfo
 
 _FP16_SCALING = LossScaling("dynamic", start=128.0, growth_interval=2_000)
-"""Loss scaling of NVIDIA's entries (fairseq/fp16_trainer.py)."""
+"""Loss scaling of NVIDIA's submissions (fairseq/fp16_trainer.py)."""
 
 TRAINERS: Mapping[str, TrainerInfo] = {
     "pytorch": TrainerInfo(

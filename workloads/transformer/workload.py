@@ -1,6 +1,6 @@
 """Translation with attention: the Transformer on WMT17 English-German.
 
-MLPerf Training has the benchmark in v0.5 to v0.7. No framework is used.
+MLPerf Training v0.5 to v0.7 includes this benchmark. This module does not import a framework.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ LENGTH_PENALTY = 0.6
 
 
 class Transformer(TranslationWorkload):
-    """Translation with attention.
+    """Translation with the Transformer.
 
-    Adam neither clips gradients nor is lazy. Lazy Adam would compute the same updates, since the
-    tied classifier has a gradient for every row of the embedding table.
+    Adam does not clip gradients and is not lazy. Lazy Adam would compute the same updates, because
+    the classifier shares the embedding table, so every row of the table has a gradient.
     """
 
     name = "transformer"
@@ -63,17 +63,17 @@ class Transformer(TranslationWorkload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile.
 
-        The target is 25 BLEU, or 0.25 under v0.7, which uses fractions.
+        The target is 25 BLEU points, or 0.25 in v0.7, which uses fractions.
         """
         return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of a token on both sides.
+        """Return the number of bytes for the activations of a token on both sides.
 
-        They are log-probabilities in fp32, and the stored values of each layer.
+        The activations are log-probabilities in fp32, and the stored values of each layer.
 
-        Values of layers have 4 bytes, or 2 bytes in half precision.
+        A layer's value has 4 bytes, or 2 bytes in half precision.
         """
         model = settings.model
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
@@ -88,7 +88,8 @@ class Transformer(TranslationWorkload):
     def buckets(self) -> tuple[Bucket, ...]:
         """Return buckets whose edges grow by a factor.
 
-        Each has as many pairs as fit into a batch (reference utils/dataset.py).
+        Each bucket has as many pairs per batch as fit into the batch size (reference
+        utils/dataset.py).
         """
         values = self.options
         edges = growing_edges(
@@ -102,8 +103,8 @@ class Transformer(TranslationWorkload):
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step.
 
-        It is linear from 0 at step 0, then rate · √(warmup_steps / step) (reference
-        transformer_main.py).
+        The learning rate increases linearly from 0 at step 0. After the warm-up, it is rate ·
+        √(warmup_steps / step) (reference transformer_main.py).
         """
         values = self.options
         return schedules.inverse_root(step, values.warmup_steps, values.learning_rate)
@@ -113,12 +114,14 @@ class Transformer(TranslationWorkload):
 
     @property
     def label_shares(self) -> tuple[float, float]:
-        """Weights of the two parts of a token's loss, whose sum is 1.
+        """Return the weights of the two terms of a token's loss, which add up to 1.
 
-        The parts are -log p of the label, and the mean of -log p over the vocabulary.
+        The first term is -log p of the label. The second term is the mean of -log p over the
+        vocabulary.
 
-        `smoothed_over=others`: each of the V - 1 other words has a share of ε / (V - 1) (reference
-        metrics.py). `all`: each of the V words has a share of ε / V (fairseq).
+        With `smoothed_over=others`, each of the V - 1 words except the label has a weight of ε / (V
+        - 1) (reference metrics.py). With `smoothed_over=all`, each of the V words has a weight of ε
+        / V (fairseq).
         """
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all":
@@ -128,9 +131,10 @@ class Transformer(TranslationWorkload):
 
     @property
     def least_loss(self) -> float:
-        """Entropy of a smoothed label.
+        """Return the entropy of a smoothed label.
 
-        The reference subtracts it from each loss term (metrics.py). It is 0 for fairseq's loss.
+        The reference subtracts the entropy from the loss of each token (metrics.py). fairseq does
+        not subtract it, so the result is 0 for fairseq's loss.
         """
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all" or not smoothing:
@@ -148,14 +152,14 @@ class Transformer(TranslationWorkload):
 
     @property
     def longest(self) -> int:
-        """Largest number of positions in training, validation and translation."""
+        """Return the maximum number of positions in training, validation, and translation."""
         sizes = self.dataset_info.sizes
         translation = sizes["test_longest"] + 1 + int(self.settings.model["extra_length"])
         return max(self.options.max_sequence_length, sizes["dev_longest"] + 1, translation)
 
     @property
     def beam(self) -> Beam:
-        """Beam search of the reference.
+        """Return the beam search parameters of the reference.
 
         Finished translations leave the beam, and padding precedes the first word.
         """
@@ -164,7 +168,7 @@ class Transformer(TranslationWorkload):
     def longest_translation(self, batch: Batch) -> Array:
         """Return the maximum number of tokens of each translation (B,).
 
-        It is the length of the source + 50.
+        The maximum is the length of the source + 50.
         """
         longest: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
         return longest
@@ -180,5 +184,8 @@ class Transformer(TranslationWorkload):
         }
 
     def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
-        """Return the treatment of pairs that are too long (closed_transformer.yaml of v0.7)."""
+        """Return the log metadata for pairs that are too long, which are discarded.
+
+        The rule is in closed_transformer.yaml of v0.7.
+        """
         return {"max_sequence_length": {"method": "discard"}}

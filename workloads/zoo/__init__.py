@@ -1,4 +1,4 @@
-"""Image classifiers of 0.03 to 20 billion multiply-adds per image.
+"""Image classifiers with 0.03 to 20 billion multiply-adds per image.
 
-They are for studies of throughput and batch size.
+The classifiers are for studies of throughput and batch size.
 """

@@ -1,4 +1,4 @@
-"""Batches of image classifiers with a key for the dropout mask of each image."""
+"""Batches of image classifiers, with a key for the dropout masks of each image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FORM", "SyntheticZooData", "ZooArrays", "ZooImages"]
 
 
 class ZooImages(ImageNetData):
-    """JPEGs, cropped and flipped."""
+    """Input pipeline over JPEG images, which are cropped and flipped."""
 
     def begin(self, job: ImageJob) -> Begun:
         arrays, tasks = super().begin(job)
@@ -23,7 +23,7 @@ class ZooImages(ImageNetData):
 
 
 class ZooArrays(ArrayData):
-    """Small images without augmentation."""
+    """Input pipeline over small images without augmentation."""
 
     def begin(self, job: ImageJob) -> Begun:
         arrays, tasks = super().begin(job)
@@ -34,6 +34,6 @@ class SyntheticZooData(SyntheticImageData):
     """Synthetic images with labels and dropout keys."""
 
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
-        """Return labels and dropout keys (count,)."""
+        """Return random labels and dropout keys (count,)."""
         keys = (bits(key, 2, np.arange(count)) >> np.uint64(1)).view(np.int64)
         return {**super().targets(key, count), "dropout_key": keys}

@@ -1,6 +1,6 @@
-"""The zoo in JAX: networks from the suite's layer lists.
+"""The zoo networks in JAX, from the suite's layer lists.
 
-Shapes: B images of a replica, H × W pixels, K classes. Images come as uint8 (B, H, W, 3).
+Shapes: B images of a replica, H × W pixels, K classes. Images are uint8 (B, H, W, 3).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workloads.zoo.workload import Zoo
 
 
 class ZooTrainer(ImageTrainer):
-    """A network of the zoo on one device. Several processes sum their gradients."""
+    """Trainer of a zoo network for one device. Several processes sum their gradients."""
 
     workload: Zoo
 
@@ -31,11 +31,11 @@ class ZooTrainer(ImageTrainer):
             layer_lists.statistics(network),
         )
         self.masks = tuple(layer.label for layer in network.dropouts)
-        """Labels of dropout masks, which are arrays of a batch."""
+        """Labels of the dropout masks. The masks are arrays of a batch."""
         self.inputs = ("image", "label", *self.masks)
 
     def build_model(self, weights: Values, statistics: Values) -> LayerNetwork:
-        """Return the workload's network with these weights."""
+        """Return the network of the workload with these weights."""
         return LayerNetwork(weights, statistics, self.dtype, self.workload.network)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:

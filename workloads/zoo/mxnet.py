@@ -1,6 +1,6 @@
-"""The zoo in MXNet: networks from the suite's layer lists or from Gluon.
+"""The zoo networks in MXNet, from the suite's layer lists or from Gluon.
 
-Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3).
+Shapes: B images of a replica, S pixels per side, K classes. Images are uint8 (B, S, S, 3).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workloads.zoo.workload import Zoo
 
 
 class ZooTrainer(ImageTrainer):
-    """A network of the zoo on every device of this process."""
+    """Trainer of a zoo network for all devices of this process."""
 
     workload: Zoo
 
@@ -29,9 +29,9 @@ class ZooTrainer(ImageTrainer):
 
     @property
     def dropouts(self) -> list[layer_lists.Dropout]:
-        """Dropout layers with the same masks in every framework.
+        """Return the dropout layers that have the same masks in every framework.
 
-        Empty for stock networks, which draw masks themselves.
+        The list is empty for stock networks, which generate their dropout masks.
         """
         is_stock = self.settings.model["implementation"] == "stock"
         return [] if is_stock else list(self.workload.network.dropouts)
@@ -47,7 +47,7 @@ class ZooTrainer(ImageTrainer):
         return -F.sum(F.pick(logarithms, batch["label"], axis=1))
 
     def outputs(self, model: LayerNetwork, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return `logits` (B, K)."""
+        """Return the `logits` (B, K) of the images."""
         return {"logits": model(batch["image"])}
 
     def largest_shapes(self) -> dict[str, tuple[int, ...]]:

@@ -1,6 +1,6 @@
-"""The zoo in PyTorch: networks from the suite's layer lists or from torchvision.
+"""The zoo networks in PyTorch, from the suite's layer lists or from torchvision.
 
-Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3).
+Shapes: B images of a replica, S pixels per side, K classes. Images are uint8 (B, S, S, 3).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workloads.zoo.workload import Zoo
 
 
 class ZooTrainer(ImageTrainer):
-    """A network of the zoo on one device."""
+    """Trainer of a zoo network for one device."""
 
     workload: Zoo
 
@@ -31,14 +31,14 @@ class ZooTrainer(ImageTrainer):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the arrays that `loss` takes."""
+        """Return the names of the arrays that `loss` reads."""
         return ("image", "label", "dropout_key") if self.dropouts else ("image", "label")
 
     @property
     def dropouts(self) -> list[layer_lists.Dropout]:
-        """Dropout layers with the same masks in every framework.
+        """Return the dropout layers that have the same masks in every framework.
 
-        Empty for stock networks, which draw masks themselves.
+        The list is empty for stock networks, which generate their dropout masks.
         """
         is_stock = self.settings.model["implementation"] == "stock"
         return [] if is_stock else list(self.workload.network.dropouts)

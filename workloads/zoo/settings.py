@@ -1,4 +1,4 @@
-"""Settings of the zoo: options and the defaults of profiles."""
+"""Settings of the zoo: options, and defaults of the profiles."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from workloads.zoo.networks import KINDS, MODELS, PADDINGS
 
 IMPLEMENTATIONS = ("suite", "stock")
 ARRAY_SIZES = {"cifar10": 32, "cifar-demo": 32, "fashion-mnist": 28}
-"""Maps a data set to the side of its images in pixels.
+"""Image side in pixels by data set.
 
-The images are neither resized nor cropped.
+The images of these data sets are neither resized nor cropped.
 """
 DEMO_SIZES = {"inception_v3": 75, "overfeat": 71}
-"""Side of images in pixels under `profile=demo`, for networks that need more than `DEMO_SIZE`."""
+"""Image side in pixels with `profile=demo`, for networks that need larger images than
+`DEMO_SIZE`.
+"""
 DEMO_SIZE = 64
 TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.75, "fashion-mnist": 0.90}
-"""Targets of LittleCNN. cifar10: accuracy in the scaling article with 16 images per step after 30
-epochs. cifar-demo and fashion-mnist: from measured runs (docs/reference/workloads/zoo.md).
+"""Target accuracies of LittleCNN by data set. The target of cifar10 is the accuracy in the scaling
+article with 16 images per step after 30 epochs. The targets of cifar-demo and fashion-mnist are
+from measured runs (docs/reference/workloads/zoo.md).
 """
 
 
@@ -29,7 +32,7 @@ epochs. cifar-demo and fashion-mnist: from measured runs (docs/reference/workloa
 class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
     """Options `workload.*` of the zoo.
 
-    Values that an optimizer does not use are 0. The learning rate is constant.
+    Options that the selected optimizer does not use are 0. The learning rate is constant.
     """
 
     name: str = "zoo"
@@ -61,10 +64,10 @@ class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
 
 
 def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
-    """Return the defaults of a profile for the network in `options`, which the user set.
+    """Return the defaults of a profile for the network that the user set in `options`.
 
     Raises:
-        ValueError: The profile is invalid, or the size of the images does not suit the data set.
+        ValueError: The profile is invalid, or the image size does not match the data set.
     """
     if profile not in ("reference", "demo", "synthetic"):
         raise ValueError(f"profile={profile}: zoo has reference, demo, synthetic")
@@ -113,7 +116,7 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
 def variant_name(model: Mapping[str, Json]) -> str:
     """Return a description of a model, such as `vgg16 at 224 px`.
 
-    It has values that differ from their defaults.
+    The description includes padding and implementation if they differ from their defaults.
     """
     parts = [model["name"]]
     parts += [f"{model['padding']} padding"] if model["padding"] != "same" else []

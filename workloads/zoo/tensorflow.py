@@ -1,6 +1,6 @@
-"""The zoo in TensorFlow: networks from the suite's layer lists or from Keras.
+"""The zoo networks in TensorFlow, from the suite's layer lists or from Keras.
 
-Shapes: B images of a replica, H × W pixels, K classes. Images come as uint8 (B, H, W, 3).
+Shapes: B images of a replica, H × W pixels, K classes. Images are uint8 (B, H, W, 3).
 """
 
 from __future__ import annotations
@@ -19,29 +19,32 @@ from workloads.zoo.workload import Zoo
 
 
 class ZooTrainer(ImageTrainer):
-    """A network of the zoo on one device. Several processes sum their gradients."""
+    """Trainer of a zoo network for one device. Several processes sum their gradients."""
 
     workload: Zoo
 
     @property
     def is_stock(self) -> bool:
-        """Whether the network comes from Keras. Such a network draws dropout masks itself."""
+        """Return whether the network is from Keras.
+
+        Keras' networks generate their dropout masks.
+        """
         return bool(self.settings.model["implementation"] == "stock")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the dropout masks, which are arrays of a batch."""
+        """Return the labels of the dropout masks, which are arrays of a batch."""
         return (
             () if self.is_stock else tuple(layer.label for layer in self.workload.network.dropouts)
         )
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the arrays that `loss` takes."""
+        """Return the names of the arrays that `loss` reads."""
         return ("image", "label", *self.labels)
 
     def build_model(self) -> Model:
-        """Return the workload's network."""
+        """Return the network of the workload."""
         if self.is_stock:
             from workloads.zoo.stock.tensorflow import StockNetwork
 

@@ -1,6 +1,6 @@
 """Networks of different sizes on images of different sizes, to compare throughput.
 
-No benchmark round includes them.
+The networks are not part of any benchmark round.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from workloads.zoo import networks, stock
 from workloads.zoo.settings import ZooOptions, profile_defaults
 
 CIFAR10 = ImageFacts("an image", "cifar10")
-"""Published counts of CIFAR-10 (Krizhevsky 2009)."""
+"""Published sizes of CIFAR-10 (Krizhevsky 2009)."""
 
 
 class Zoo(ClassifierWorkload):
     """Image classification with a selectable network.
 
-    Training batches also contain `dropout_key`, int64 (B,).
+    Training batches have an additional array `dropout_key`, int64 (B,).
     """
 
     name = "zoo"
     mlperf_name = "zoo"
-    gpu_precisions = ()  # the article's measurements are in fp32
+    gpu_precisions = ()  # the measurements in the scaling article use fp32
     Options = ZooOptions
     options: ZooOptions
 
@@ -63,13 +63,13 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data.
+        """Return the sizes of the prepared data set.
 
-        Under `profile=synthetic`, they are the counts of CIFAR-10 or ImageNet.
+        With `profile=synthetic`, the published sizes of CIFAR-10 or ImageNet are returned.
 
         Raises:
             ValueError: The images are too small for the network, the batch cannot be divided
-                between the devices, or the settings do not support the network.
+                equally among the devices, or the settings do not support the network.
         """
         published = CIFAR10 if settings.model["name"] == "littlecnn" else IMAGENET
         dataset_info = published.for_settings(settings)
@@ -92,9 +92,9 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of outputs of convolutions and dense layers.
+        """Return the number of outputs of convolutions and fully connected layers.
 
-        It is 13.6 million for VGG-16 at 224 pixels.
+        VGG-16 at 224 pixels has 13.6 million outputs.
         """
         return layer_lists.activation_values(
             _network(settings.model, int(settings.model["classes"]))
@@ -107,7 +107,10 @@ class Zoo(ClassifierWorkload):
         return self.options.learning_rate
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Return the rule: weights are decayed, but biases, scales and shifts are not."""
+        """Return the update rule of a parameter.
+
+        Weights have weight decay. Biases, scales, and shifts have no weight decay.
+        """
         owner, _, kind = parameter.rpartition(".")
         decays = kind == "weight" and owner not in self._norms
         return ParameterRule(self.options.weight_decay if decays else 0.0)
@@ -133,13 +136,16 @@ class Zoo(ClassifierWorkload):
         }
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Return top-1 accuracy, and `eval_loss`, the mean cross-entropy, which has no target."""
+        """Return the top-1 accuracy, and `eval_loss`, the mean cross-entropy.
+
+        The mean cross-entropy has no target.
+        """
         return {**super().compute_metrics(results), "eval_loss": float(np.mean(results["loss"]))}
 
     def dropout_masks(self, batch: Batch) -> Arrays:
-        """Return the factors of the values of each dropout layer by label.
+        """Return the dropout masks by layer label.
 
-        They are float32 (B, *map), equal in every framework.
+        The masks are float32 (B, *map) and identical in every framework.
         """
         keys, masks = batch.arrays["dropout_key"], {}
         for layer in self.network.dropouts:
@@ -188,5 +194,8 @@ class Zoo(ClassifierWorkload):
 
 
 def _network(model: Mapping[str, Json], classes: int) -> Network:
-    """Return the network of a run's `model`. Raises ValueError if the images are too small."""
+    """Return the network of a run's `model`.
+
+    Raises ValueError if the images are too small for the network.
+    """
     return networks.build(model["name"], int(model["image_size"]), classes, model["padding"])

@@ -117,12 +117,16 @@ def test_a_limit_of_the_machine_or_framework_is_an_unsupported_error(overrides, 
 WITHOUT_LINKS = {"NCCL_P2P_DISABLE"}
 
 
-LINKS = {"auto": set(), "no_p2p": WITHOUT_LINKS, "network": {*WITHOUT_LINKS, "NCCL_SHM_DISABLE"}}
+TRANSPORTS = {
+    "auto": set(),
+    "no_p2p": WITHOUT_LINKS,
+    "network": {*WITHOUT_LINKS, "NCCL_SHM_DISABLE"},
+}
 
 
-@pytest.mark.parametrize(("link", "env"), LINKS.items())
-def test_the_link_setting_changes_only_the_environment_of_the_workers(
-    monkeypatch, tmp_path, link, env
+@pytest.mark.parametrize(("transport", "env"), TRANSPORTS.items())
+def test_the_transport_changes_only_the_environment_of_the_workers(
+    monkeypatch, tmp_path, transport, env
 ):
     started = []
     command = SimpleNamespace(arguments=(), env={"OWN": "1"}, name="worker-0", is_server=False)
@@ -138,7 +142,7 @@ def test_the_link_setting_changes_only_the_environment_of_the_workers(
     )
     supervisor = supervise.Supervisor.__new__(supervise.Supervisor)
     supervisor.run_spec, supervisor.hosts, supervisor.environment = (
-        SimpleNamespace(settings=SimpleNamespace(link=link)),
+        SimpleNamespace(settings=SimpleNamespace(transport=transport)),
         [host],
         environment,
     )
@@ -151,7 +155,7 @@ def test_the_link_setting_changes_only_the_environment_of_the_workers(
     supervisor._start()
     (worker_env,) = started
     assert worker_env["OWN"] == "1"
-    assert LINKS["network"] & worker_env.keys() == env
+    assert TRANSPORTS["network"] & worker_env.keys() == env
 
 
 @pytest.mark.slow

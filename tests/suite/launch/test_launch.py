@@ -45,7 +45,7 @@ def test_numerical_libraries_get_the_cores_of_a_device(framework):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_fp32_on_gpus_disables_tf32(framework):
-    on_gpu = {"device": "cuda", "link": "auto"}
+    on_gpu = {"device": "cuda", "transport": "auto"}
     assert env(framework, **on_gpu)["NVIDIA_TF32_OVERRIDE"] == "0"
     for changes in (
         {**on_gpu, "precision": "tf32"},

@@ -105,7 +105,8 @@ def test_any_bytes_become_text_of_json(found):
     "framework", registered_frameworks().values(), ids=lambda framework: framework.name
 )
 @pytest.mark.parametrize(
-    "changes", [{}, {"device": "cuda"}, {"device": "cuda", "link": "no_p2p"}, {"update": "async"}]
+    "changes",
+    [{}, {"device": "cuda"}, {"device": "cuda", "transport": "no_p2p"}, {"update": "async"}],
 )
 def test_variables_that_the_run_sets_are_not_recorded(framework, changes):
     """Check variables that follow from the settings, such as devices, rendezvous, and threads.
@@ -115,7 +116,7 @@ def test_variables_that_the_run_sets_are_not_recorded(framework, changes):
     if framework.name == "mxnet" and changes.get("update"):
         changes = {**changes, "device": "cpu"}
     names = variables_set_by_run(
-        framework, make_run(HOSTS, **{"devices": 8, "link": "auto", **changes})
+        framework, make_run(HOSTS, **{"devices": 8, "transport": "auto", **changes})
     )
     assert {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "CUDA_DEVICE_ORDER"} <= names
     assert "TF_CONFIG" in names or framework.name != "tensorflow"

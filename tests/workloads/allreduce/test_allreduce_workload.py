@@ -6,7 +6,7 @@ import pytest
 from suite.catalog.rounds import get_round
 from suite.launch.mxnet import MXNET
 from suite.plan.load import load_workload_and_framework
-from suite.plan.settings import _check_link, resolve_settings
+from suite.plan.settings import _check_transport, resolve_settings
 from suite.plan.unsupported import UnsupportedError
 from testing.synthetic import place, settings
 from tests import helpers
@@ -115,7 +115,7 @@ def test_settings_without_a_meaningful_time_are_rejected(changes, message):
 def test_links_that_devices_do_not_have_are_rejected():
     for framework in ("pytorch", "mxnet"):
         found = resolved("timing=steps", "transport=network", f"framework={framework}")
-        assert found.link == "network", "processes on CPU cores always use TCP"
+        assert found.transport == "network", "processes on CPU cores always use TCP"
     with pytest.raises(
         UnsupportedError, match="transport=no_p2p: CPU cores have no peer-to-peer links"
     ):
@@ -124,4 +124,4 @@ def test_links_that_devices_do_not_have_are_rejected():
         UnsupportedError,
         match="transport=network: mxnet drives all devices of a machine from a single process",
     ):
-        _check_link("network", "cuda", MXNET)
+        _check_transport("network", "cuda", MXNET)

@@ -1,7 +1,8 @@
-"""Parse COCO annotation files into arrays and report every entry that cannot be used.
+"""Parses COCO annotation files into arrays and reports every unusable entry.
 
 A file that is not a COCO annotation file is rejected with ValueError. A single image or annotation
-that cannot be used is left out and described in `problems`. The caller decides whether to stop.
+that cannot be used is omitted and described in `problems`. The caller decides whether a problem is
+fatal.
 """
 
 from __future__ import annotations
@@ -23,20 +24,25 @@ from workloads.common.coco import masks
 from workloads.common.coco.masks import Mask
 
 TOLERANCE_PIXELS = 1.0
-"""Pixels by which a box may extend beyond its image, because annotators round coordinates."""
+"""Number of pixels by which a box may extend beyond its image, because annotators round
+coordinates.
+"""
 LARGEST_ID = 2**31 - 1
 KNOWN_EMPTY = {918: 200_365, 2_206_849: 550_395}
 """Two boxes of height 0 in the published instances_train2017.json, as image ids by annotation id
-(cocoapi issue 355). A model cannot learn them because their logarithm does not exist. They are left
-out and do not count as problems."""
+(cocoapi issue 355). A model cannot learn these boxes, because the logarithm of 0 does not exist.
+The boxes are omitted and do not count as problems.
+"""
 MAX_TEXT = 80
-"""Maximum number of characters of a file's value that a message shows."""
+"""Maximum number of characters of a value from a file in a message."""
 
 
 IMAGE = np.dtype(
     [("id", "i8"), ("name", object), ("width", "i8"), ("height", "i8"), ("folder", object)]
 )
-"""`name` is the file name without its folder. `width` and `height` are in pixels."""
+"""Fields of an image. `name` is the file name without its folder. `width` and `height` are in
+pixels.
+"""
 OBJECT = np.dtype(
     [
         ("image", "i8"),
@@ -50,9 +56,9 @@ OBJECT = np.dtype(
 )
 """Fields of an annotation.
 
-- `image`: id of the image, and in `Annotations` its row in `images`
+- `image`: id of the image, or in `Annotations`, its row in `images`
 - `box`: left, top, width, height in pixels
-- `label`: class number, from 1
+- `label`: class number, starting at 1
 - `mask`: a `Mask`, a string that describes why the mask is invalid, or None
 """
 Table = npt.NDArray[Any]
@@ -72,8 +78,9 @@ class Annotations:
     objects: Table
     problems: list[str] = field(default_factory=list)
     known_mistakes: list[str] = field(default_factory=list)
-    """Descriptions of the entries that were left out because of a known mistake in the published
-    files."""
+    """Descriptions of the entries that were omitted because of a documented mistake in the
+    published files.
+    """
 
     def counts(self) -> Int64s:
         """Return the number of objects of each image."""
@@ -97,9 +104,10 @@ class Annotations:
 
 
 def parse(path: Path, data: bytes, folder: str = "") -> Annotations:
-    """Parse the content `data` of the annotation file `path`, whose images are in `folder`.
+    """Parse the annotation file `path`, whose content is `data`.
 
-    Raises ValueError with the file's name if it is not a COCO annotation file.
+    The images of the file are in `folder`. The function raises ValueError with the file's name if
+    the file is not a COCO annotation file.
     """
     with _uncollected():
         content = _load(path, data)
@@ -117,8 +125,8 @@ def parse(path: Path, data: bytes, folder: str = "") -> Annotations:
 def merge(parts: Sequence[Annotations]) -> Annotations:
     """Merge the annotations of several files into one data set.
 
-    COCO 2014's training images of round v0.5 are split across two files. Raises ValueError if the
-    categories differ or if two files contain the same image.
+    For example, COCO 2014's training images of round v0.5 are split across two files. The function
+    raises ValueError if the categories differ or if two files contain the same image.
     """
     first, *rest = parts
     for part in rest:
@@ -145,7 +153,7 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
 def _ordered(
     path: Path, categories: list[tuple[int, str]], images: Table, objects: Table, *lines: list[str]
 ) -> Annotations:
-    """Build `Annotations` from rows in any order, in which objects refer to their image by id."""
+    """Build `Annotations` from unordered rows, with objects that refer to image ids."""
     images = images[np.argsort(images["id"])]
     objects["image"] = np.searchsorted(images["id"], objects["image"])
     return Annotations(
@@ -156,7 +164,7 @@ def _ordered(
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
     """Return the ground truth for COCO's box metric.
 
-    It has the form of an annotation file without masks.
+    The result has the form of an annotation file without masks.
     """
     category_of_label = [category for category, _ in annotations.categories]
     ids = annotations.images["id"].tolist()
@@ -181,11 +189,12 @@ def ground_truth(annotations: Annotations) -> dict[str, Any]:
 
 
 def _load(path: Path, data: bytes) -> Mapping[str, list[Any]]:
-    """Return the content of an annotation file, with its three required lists checked."""
+    """Return the content of an annotation file after checking its three required lists."""
     if not data.strip():
         raise ValueError(f"{path}: empty ({len(data)} bytes). Download the annotations again")
     try:
-        # Most of the file are masks. Packed masks need a quarter of the memory of Python's numbers.
+        # Most of the file consists of masks. Packed masks need a quarter of the memory of Python
+        # numbers.
         content = json.loads(data, object_hook=_with_packed_mask)
     except RecursionError:
         raise ValueError(f"{path}: not COCO annotations (nested too deeply)") from None
@@ -207,8 +216,8 @@ def _load(path: Path, data: bytes) -> Mapping[str, list[Any]]:
 def _uncollected() -> Iterator[None]:
     """Disable garbage collection while millions of objects are created.
 
-    None of these objects is part of a reference cycle. Garbage collection would take a fifth of the
-    parsing time.
+    The objects do not form reference cycles. Garbage collection would take 20 % of the parsing
+    time.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -228,7 +237,7 @@ def _with_packed_mask(entry: dict[str, Any]) -> dict[str, Any]:
 def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
     """Return the ids and names of the categories, ordered by id.
 
-    An invalid category makes the whole file unusable and raises ValueError.
+    The function raises ValueError for an invalid category, because the whole file is then unusable.
     """
     names: dict[int, str] = {}
     for entry in entries:
@@ -247,7 +256,10 @@ def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
 def _images(
     path: Path, entries: Sequence[Any], folder: str, problems: list[str]
 ) -> dict[int, tuple[Any, ...]]:
-    """Return the fields of `IMAGE` of each usable image by id. Appends the remaining problems."""
+    """Return the fields of `IMAGE` of each usable image by id.
+
+    A line is appended to `problems` for each unusable image.
+    """
     images: dict[int, tuple[Any, ...]] = {}
     files: dict[str, int] = {}
     for entry in entries:
@@ -286,14 +298,17 @@ def _objects(
     problems: list[str],
     known_mistakes: list[str],
 ) -> list[tuple[Any, ...]]:
-    """Return the fields of `OBJECT` of each usable annotation. Appends the remaining problems."""
+    """Return the fields of `OBJECT` of each usable annotation.
+
+    A line is appended to `problems` for each unusable annotation.
+    """
     usable: list[tuple[Any, ...]] = []
     seen: set[int] = set()
     for entry in entries:
         number = entry.get("id") if isinstance(entry, dict) else None
         if (
             not isinstance(number, int) or isinstance(number, bool) or number.bit_length() > 63
-        ):  # ids of crowds are large
+        ):  # Ids of crowd annotations are large.
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
             continue
         image, category, box, area = (
@@ -336,7 +351,7 @@ def _without_bad_masks(
 ) -> list[tuple[Any, ...]]:
     """Return the objects (rows of `OBJECT`) whose mask is usable or missing.
 
-    Appends a line to `problems` for each object with an invalid mask.
+    A line is appended to `problems` for each object with an invalid mask.
     """
     wrong = {row: each[-1] for row, each in enumerate(objects) if isinstance(each[-1], str)}
     masked = [row for row, each in enumerate(objects) if isinstance(each[-1], Mask)]
@@ -355,7 +370,7 @@ def _without_bad_masks(
 
 
 def _wrong(box: Any, area: Any, width: int, height: int) -> str:
-    """Return a description of an invalid box or area, or an empty string if both are valid.
+    """Return a description of an invalid box or area, or an empty string.
 
     `width` and `height` are the size of the image. `area` may be None.
     """
@@ -382,7 +397,7 @@ def _is_flat(box: Any) -> bool:
 def _is_number(value: Any) -> bool:
     if (
         type(value) is float
-    ):  # the most frequent case first, because this function is called millions of times
+    ):  # The most frequent case comes first, because this function is called millions of times.
         return math.isfinite(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
@@ -390,9 +405,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_flag(value: Any) -> bool | None:
-    """Return the boolean value of 0 or 1, given as a number, boolean or string.
+    """Return the boolean value of 0 or 1, given as a number, boolean, or string.
 
-    Returns False for null and None for any invalid value.
+    The function returns False for null, and None for an invalid value.
     """
     if value is None:
         return False

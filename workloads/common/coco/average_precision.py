@@ -1,6 +1,6 @@
 """Average precision (AP) of boxes and masks over IoU 0.50 … 0.95, as defined by COCO.
 
-Computed by pycocotools or by faster-coco-eval.
+pycocotools or faster-coco-eval computes the AP.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from workloads.files import read_json
 EVALUATORS = ("pycocotools", "faster-coco-eval")
 DIGITS = 12
 GROUND_TRUTH = "val_ground_truth.json"
-"""File in the prepared folder that holds the ground truth of the metric."""
+"""File in the prepared folder that contains the ground truth of the metric."""
 GROUND_TRUTH_BYTES = 1 << 30
 
 
 def read_ground_truth(path: Path) -> dict[str, Any]:
-    """Read a prepared `val_ground_truth.json`. Raises ValueError with the file's name."""
+    """Read a prepared `val_ground_truth.json`.
+
+    The function raises ValueError with the file's name if the file is invalid.
+    """
     try:
         content = read_json(path, GROUND_TRUTH_BYTES)
         return {name: list(content[name]) for name in ("images", "annotations", "categories")}
@@ -38,7 +41,7 @@ def rows(
 ) -> Float64s:
     """Return detections (n, 7) in the format of COCO's tools.
 
-    Columns: image id, left, top, width, height in pixels, score, category id.
+    The columns are image id, left, top, width, and height in pixels, score, and category id.
     """
     boxes = np.asarray(box, np.float64).reshape(-1, 4)
     return np.column_stack(
@@ -52,8 +55,8 @@ def average_precision(
     """Return the AP of boxes as a fraction.
 
     AP is the mean over classes and ten IoU thresholds, for objects of all areas and the best 100
-    detections per image. Returns 0 if there are no detections. The result is rounded to twelve
-    digits: the evaluators sum in different orders, and the log must not depend on the evaluator.
+    detections per image. Without detections, the AP is 0. The result is rounded to twelve digits,
+    because the evaluators sum in different orders and the log must not depend on the evaluator.
 
     Args:
         truth: Ground truth in the form of COCO's annotation files.
@@ -80,8 +83,9 @@ def mask_average_precision(
 
     Args:
         truth: Ground truth in the form of COCO's annotation files.
-        of_truth: Mask of each annotation of `truth`.
-        detections: Detections (n, 7) as returned by `rows`. Their boxes are ignored.
+        of_truth: Mask of each annotation in `truth`.
+        detections: Detections (n, 7) as returned by `rows`. The boxes of the detections are
+            ignored.
         sizes: Height and width (n, 2) of each detection's image.
         masks: Mask of each detection.
         evaluator: One of `EVALUATORS`.
@@ -131,7 +135,7 @@ def _evaluated(truth: Mapping[str, Any], detections: Any, kind: str, evaluator: 
 
 
 def _tools(evaluator: str) -> tuple[Any, Any]:
-    """Return the evaluator's class for annotations and its class for the evaluation."""
+    """Return the evaluator's classes for annotations and for the evaluation."""
     try:
         if evaluator == "faster-coco-eval":
             from faster_coco_eval import COCO, COCOeval_faster

@@ -1,4 +1,4 @@
-"""Prepare COCO's folders for detection runs. The images are neither copied nor changed.
+"""Prepares COCO's folders for detection runs without copying or changing the images.
 
 The prepared folder contains:
 
@@ -9,7 +9,7 @@ The prepared folder contains:
 - `classes.txt` with a line `ID NAME` for class 1, 2, …
 - `val_ground_truth.json`, the ground truth of COCO's metric, with all validation images, including
   images without objects
-- masks (`masks.py`), if all annotations have them
+- masks (`masks.py`), if all annotations have masks
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ _ANNOTATION_BYTES = 2 << 30
 """Maximum size of an annotation file. The largest published file, instances_train2017.json, has 448
 MiB."""
 SPLITS = {"train": "train2017", "val": "val2017"}
-"""Image folder of each split. The annotations of a folder are in annotations/instances_FOLDER.json.
+"""Image folder of each split. The annotations of a folder are in
+annotations/instances_FOLDER.json.
 """
 
 Content = dict[str, list[tuple[str, Path, bytes]]]
-"""For each split: image folder, path and content of every annotation file."""
+"""Image folder, path, and content of every annotation file, by split."""
 
 
 class CocoFolders(ImageDataset[Content]):
@@ -53,16 +54,18 @@ class CocoFolders(ImageDataset[Content]):
     parts: ClassVar[Mapping[str, Mapping[str, str]]] = {
         split: {folder: folder} for split, folder in SPLITS.items()
     }
-    """Parts of each split: image folder by NAME of the file annotations/instances_NAME.json."""
+    """For each split, the image folder of each annotation file. The keys are the NAME in
+    annotations/instances_NAME.json.
+    """
     annotations_sha256: ClassVar[tuple[str, ...]] = ()
     """SHA-256 of the published annotation files, in the order of `parts`."""
     archives: ClassVar[Mapping[str, int]] = {}
     """Size in bytes of the published image archive of each split."""
 
     def look(self, source: Path) -> Content:
-        """Read the annotation files of the folder `source`.
+        """Read the annotation files in the folder `source`.
 
-        Raises ValueError if any part is missing.
+        The method raises ValueError if an annotation file or image folder is missing.
         """
         expected = ", ".join(
             dict.fromkeys(folder for parts in self.parts.values() for folder in parts.values())
@@ -91,9 +94,9 @@ class CocoFolders(ImageDataset[Content]):
     def write(
         self, source: Path, folder: Path, manifest: Manifest, content: Content
     ) -> tuple[Manifest, list[str]]:
-        """Check all images and annotations and write the arrays to `folder`.
+        """Check all images and annotations, and write the arrays to `folder`.
 
-        Returns the complete manifest and a line for each entry that was left out.
+        The method returns the complete manifest and a line for each omitted entry.
         """
         annotations = {
             split: merge([coco.parse(path, data, below) for below, path, data in parts])
@@ -151,7 +154,8 @@ class CocoFolders(ImageDataset[Content]):
     def _is_published(self, content: Content, image_bytes: Mapping[str, int]) -> bool:
         """Return True if annotations and images match the published files.
 
-        Annotations are compared by digest, images by the total size of each split's archive.
+        Annotations are compared by digest. Images are compared by their total size, which must fit
+        the archive of each split.
         """
         digests = [
             hashlib.sha256(data).hexdigest() for parts in content.values() for _, _, data in parts
@@ -166,7 +170,8 @@ class CocoFolders(ImageDataset[Content]):
     def chosen(self, annotations: Annotations, split: str, train: Annotations) -> Int64s:
         """Return the rows of the images to keep.
 
-        All images are kept by default. `subset` keeps evenly spaced images that have objects.
+        By default, all images are kept. With `subset`, evenly spaced images that have objects are
+        kept.
         """
         full = np.flatnonzero(annotations.counts())
         training = int(np.count_nonzero(train.counts()))
@@ -180,9 +185,9 @@ class CocoFolders(ImageDataset[Content]):
     def checked(
         self, source: Path, annotations: Annotations
     ) -> tuple[Annotations, list[int], list[str]]:
-        """Return the annotations of usable images, their file sizes, and the problems found.
+        """Return the annotations of usable images, their file sizes, and the problems.
 
-        Sizes are in bytes.
+        File sizes are in bytes.
         """
         from workloads.common.images.check import check_files
 
@@ -237,7 +242,7 @@ class UserCoco(CocoFolders):
 
 
 class Coco2017(CocoFolders):
-    """COCO 2017, the data set that the quality targets of SSD and Mask R-CNN refer to."""
+    """COCO 2017, the data set to which the quality targets of SSD and Mask R-CNN refer."""
 
     name = "coco2017"
     annotations_sha256 = (
@@ -245,7 +250,8 @@ class Coco2017(CocoFolders):
         "e8c7f7908f1d7278341fae127d0da654f102f11bd7b21d8aeefa635b8c810b6f",
     )
     """SHA-256 of the files in annotations_trainval2017.zip. COCO publishes no digests. These values
-    agree with several public projects."""
+    agree with those in several public projects.
+    """
     archives: ClassVar = {"train": 19_336_861_798, "val": 815_585_330}
     """Sizes of train2017.zip and val2017.zip in bytes."""
     content = (
@@ -262,11 +268,10 @@ class Coco2017(CocoFolders):
 
 
 class Coco2014(CocoFolders):
-    """COCO 2014 as round v0.5 split it for Mask R-CNN.
+    """COCO 2014 in the split that round v0.5 used for Mask R-CNN.
 
-    Its images are those of COCO 2017 under different names. It needs
-    instances_valminusminival2014.json and instances_minival2014.json in addition to the downloaded
-    annotations.
+    The images are those of COCO 2017 with different names. In addition to the downloaded
+    annotations, the split needs instances_valminusminival2014.json and instances_minival2014.json.
     """
 
     name = "coco2014"
@@ -280,7 +285,10 @@ class Coco2014(CocoFolders):
 def _write_index(
     folder: Path, split: str, all_objects: Annotations, rows: Int64s, sizes: list[int]
 ) -> None:
-    """Write the index of the images in `rows`. `sizes` (n,) are the file sizes of all images."""
+    """Write the index of the images in `rows`.
+
+    `sizes` (n,) are the file sizes of all images in bytes.
+    """
     some = all_objects.images[rows]
     names = [f"{below}/{name}" for below, name in zip(some["folder"], some["name"], strict=True)]
     index.write(
@@ -309,7 +317,7 @@ def _write_run_lengths(folder: Path, split: str, all_objects: Annotations) -> No
 
 
 def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str, int]:
-    """Write the masks of the objects and return the counts of the objects used in training.
+    """Write the masks of the objects, and return the number of objects for training.
 
     Crowds and boxes that are one pixel wide or high are not used in training.
     """
@@ -328,7 +336,7 @@ def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str
 
 
 def _read(source: Path, name: str, folder: str, expected: str) -> tuple[str, Path, bytes]:
-    """Return the image folder, path and content of an annotation file."""
+    """Return the image folder, path, and content of an annotation file."""
     path = source / "annotations" / f"instances_{name}.json"
     if not (source / folder).is_dir():
         raise ValueError(f"{source}: no folder {folder}. Expected: {expected}, as downloaded")

@@ -1,8 +1,9 @@
 """Generated data set of the detection demos, in COCO's layout with boxes and masks.
 
-Each scene contains objects of ten classes. The outline determines the class. Textures and hues are
-only correlated with it. Number, position, size, overlap, background, clutter and light vary, so a
-constant set of boxes finds no objects, but a small network can learn the task.
+Each scene contains objects of ten classes. The outline of an object determines its class. Textures
+and hues are only correlated with the class. Number, position, size, overlap, background, clutter,
+and light vary. Therefore a constant set of boxes does not match the objects, but a small network
+can learn the task.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
 
 SEED = 1
-"""Seed of the data set. Runs use separate seeds."""
+"""Random seed of the data set, which is independent of the seeds of runs."""
 SIZES = {"train": 2000, "val": 300}
 """Number of images per split."""
 FIRST_ID = {"train": 1, "val": 100_001}
@@ -40,21 +41,25 @@ SHORT_SIDE, LONGEST_SIDE = (144, 160), 192
 OBJECTS = (1, 8)
 """Minimum and maximum number of objects per scene."""
 RADIUS = (0.108, 0.253)
-"""Minimum and maximum radius of an object, relative to the shorter side. Small objects are more
-frequent."""
+"""Minimum and maximum radius of an object, relative to the shorter side of the image. Small objects
+are more frequent.
+"""
 OVERLAP = 0.15
-"""Limit of the share of an object's box that may be covered by all remaining boxes together."""
+"""Maximum fraction of an object's box that the boxes of all other objects may cover."""
 ATTEMPTS = 20
-"""Number of random sizes and positions tried per object. If none fits, the object is omitted."""
+"""Maximum number of random sizes and positions per object. If none fits, the object is omitted."""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.5, 0.3
-"""Probability that an object has the texture or hue of its class. Lower values make the task
-harder."""
+"""Probabilities that an object has the texture and the hue of its class. Lower probabilities
+make the task harder.
+"""
 CLUTTER = (3, 7)
 """Minimum and maximum number of clutter items per scene."""
 FLAT = (0.15, 0.35)
-"""Height over width of clutter. Objects have at least 0.75, so clutter does not resemble them."""
+"""Range of height divided by width of clutter. Objects have a ratio of at least 0.75, so clutter
+does not resemble objects.
+"""
 IMAGES = "images"
-"""Folder of COCO's layout, inside the folder of the prepared data."""
+"""Folder with COCO's layout, inside the folder of the prepared data."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels."""
@@ -62,28 +67,30 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Placed:
-    """An object that has not been drawn yet."""
+    """Object that has been placed in a scene but not drawn yet."""
 
     kind: int
     pose: Pose
     box: Box
-    """Bounding box of the whole outline, including parts that other objects will cover."""
+    """Bounding box of the whole outline, including pixels that later objects will cover."""
     draws: Draws
 
 
 @dataclass(frozen=True)
 class Scene:
-    """An image and its objects, in drawing order. Later objects cover earlier objects."""
+    """Image with its objects in drawing order. Later objects cover earlier objects."""
 
     image: Mask
-    """(height, width, 3), channels in the order blue, green, red."""
+    """Image of shape (height, width, 3), with channels in the order blue, green, red."""
     placed: list[Placed]
     masks: list[Mask]
-    """(height, width) zeros and ones for each object: pixels that show mostly this object."""
+    """Mask (height, width) of each object. A pixel is 1 if it mostly shows this object,
+    otherwise 0.
+    """
 
 
 def category(kind: int) -> int:
-    """Return the COCO category id of class 0 … 9. The ids have gaps, as in COCO."""
+    """Return the COCO category id of class 0 … 9. As in COCO, the ids have gaps."""
     return 2 * kind + 1
 
 
@@ -93,12 +100,12 @@ def image_id(split: str, index: int) -> int:
 
 
 def relative_path(split: str, index: int) -> Path:
-    """Return the path of image `index` of a split, relative to the root of COCO's layout."""
+    """Return the path of image `index` of a split, relative to the root of the layout."""
     return Path(SPLITS[split], f"{image_id(split, index):012d}.jpg")
 
 
 def annotation_path(split: str) -> Path:
-    """Return the path of a split's annotation file, relative to the root of COCO's layout."""
+    """Return the path of a split's annotation file, relative to the root of the layout."""
     return Path("annotations", f"instances_{SPLITS[split]}.json")
 
 
@@ -160,7 +167,7 @@ def _clutter(canvas: Canvas, draws: Draws, count: int) -> None:
 
 
 def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
-    """Place up to `count` objects inside the image, each covered only slightly by the rest."""
+    """Place up to `count` objects inside the image, with little overlap between objects."""
     placed: list[Placed] = []
     hidden: list[float] = []
     for number in range(count):
@@ -180,7 +187,7 @@ def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
 
 
 def _anywhere(draws: Draws, height: int, width: int) -> Placed:
-    """Return an object of random class, size and position."""
+    """Return an object of random class, size, and position."""
     kind, share = draws.integer(0, len(CLASSES) - 1), draws.uniform()
     radius = (RADIUS[0] + (RADIUS[1] - RADIUS[0]) * share * math.sqrt(share)) * min(height, width)
     pose = scenes.choose_pose(draws, 0.0, 0.0, radius)
@@ -196,18 +203,19 @@ def area(box: Box) -> float:
 
 
 def intersection(first: Box, second: Box) -> float:
-    """Return the area that two boxes have in common, in square pixels."""
+    """Return the area of the intersection of two boxes, in square pixels."""
     across = min(first[2], second[2]) - max(first[0], second[0])
     down = min(first[3], second[3]) - max(first[1], second[1])
     return max(across, 0.0) * max(down, 0.0)
 
 
 def polygons(mask: Mask) -> list[list[int]]:
-    """Return the outlines of a mask as COCO polygons (x, y alternating), one per connected piece.
+    """Return the outlines of a mask as COCO polygons, one per connected component.
 
-    The polygons follow the pixel edges exactly, except that holes are filled. OpenCV returns
-    coordinates of border pixels. On a grid twice as fine, these pixels lie directly inside the
-    edges of a piece, and rounding moves their coordinates onto the edges.
+    The coordinates of a polygon are alternating x and y. The polygons follow the pixel edges
+    exactly, except that holes are filled. OpenCV returns coordinates of border pixels. On a grid of
+    twice the resolution, these pixels are directly inside the edges of a component, and rounding
+    moves their coordinates onto the edges.
     """
     left, top, width, height = cv2.boundingRect(mask)
     fine = mask[top : top + height, left : left + width].repeat(2, axis=0).repeat(2, axis=1)
@@ -221,7 +229,7 @@ def polygons(mask: Mask) -> list[list[int]]:
 
 
 def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Remove repeated points and points within an edge.
+    """Remove repeated points and points in the middle of an edge.
 
     `points` (n, 2) is a closed polygon of horizontal and vertical edges.
     """
@@ -231,7 +239,10 @@ def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
-    """Return a scene's objects as COCO annotations. Boxes tightly enclose the visible pixels."""
+    """Return a scene's objects as COCO annotations.
+
+    The boxes tightly enclose the visible pixels.
+    """
     entries: list[dict[str, Any]] = []
     for number, (placed_object, mask) in enumerate(zip(scene.placed, scene.masks, strict=True)):
         left, top, width, height = cv2.boundingRect(mask)
@@ -250,9 +261,9 @@ def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
 
 
 def write_scenes(root: Path) -> None:
-    """Write COCO's layout to `root`.
+    """Write scenes in COCO's layout to `root`.
 
-    It has train2017/*.jpg, val2017/*.jpg, and annotations/instances_*.json.
+    The files are train2017/*.jpg, val2017/*.jpg, and annotations/instances_*.json.
     """
     (root / "annotations").mkdir(parents=True)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -273,7 +284,7 @@ def write_scenes(root: Path) -> None:
 
 
 def _write(root: Path, split: str, index: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Draw and write one image. Returns its COCO entry and the entries of its objects."""
+    """Draw and write one image, and return its COCO entry and the entries of its objects."""
     scene, number, path = draw(split, index), image_id(split, index), relative_path(split, index)
     scenes.write_jpeg(root / path, scene.image)
     height, width = scene.image.shape[:2]
@@ -282,7 +293,7 @@ def _write(root: Path, split: str, index: int) -> tuple[dict[str, Any], list[dic
 
 
 class CocoDemo(Generated, CocoFolders):
-    """Generated detection data set. It is prepared by the same code as COCO.
+    """Generated detection data set, which the same code as for COCO prepares.
 
     The generated images and annotations are stored next to the prepared arrays.
     """
@@ -290,7 +301,7 @@ class CocoDemo(Generated, CocoFolders):
     name = "coco-demo"
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `images/` and the prepared arrays, which takes a few seconds."""
+        """Write `images/` and the prepared arrays. Generation takes a few seconds."""
         root = folder / IMAGES
         write_scenes(root)
         content = self.look(root)

@@ -1,6 +1,7 @@
-"""Convert masks of COCO annotation files (polygons or run lengths) to flat arrays and check them.
+"""Converts masks in COCO annotation files to flat arrays, and checks the masks.
 
-The prepared folder contains these files, in addition to the files of `objects.py`.
+Masks are polygons or run lengths. The prepared folder contains these files, in addition to the
+files of `objects.py`.
 
 Training:
 
@@ -34,7 +35,7 @@ from workloads.common.coco.objects import open_array, write_arrays
 POINTS_LEAST = 3
 """Minimum number of points of a polygon."""
 MASKS_AT_ONCE = 10_000
-"""Number of masks checked together. This needs a few megabytes."""
+"""Number of masks that are checked together, which needs a few megabytes of memory."""
 TYPES = {
     "polygon_points": "float32",
     "polygon_ends": "int64",
@@ -44,14 +45,16 @@ TYPES = {
 
 
 class Mask(NamedTuple):
-    """Mask of one object as stored in the annotation file."""
+    """Mask of one object in the form of the annotation file."""
 
     coordinates: array[float]
-    """Alternating x and y of all polygons, concatenated."""
+    """Coordinates of all polygons, concatenated. x and y alternate."""
     lengths: tuple[int, ...]
     """Number of coordinates of each polygon."""
     runs: tuple[int, ...] = ()
-    """Run lengths, column by column, starting with zeros. Empty if the mask has polygons."""
+    """Run lengths in column-major order, starting with a run of zeros. Empty if the mask has
+    polygons.
+    """
     size: tuple[int, int] = (0, 0)
     """Height and width of the run-length mask."""
 
@@ -61,11 +64,11 @@ class Polygons:
     """Polygons of several objects as flat arrays."""
 
     points: Float32s
-    """(N, 2) x, y in pixels."""
+    """Coordinates (N, 2) x, y in pixels."""
     polygon_ends: Int64s
-    """(P,) end of each polygon in `points`."""
+    """End (P,) of each polygon in `points`."""
     object_ends: Int64s
-    """(M,) end of each object's polygons in `polygon_ends`. An object may have no polygon."""
+    """End (M,) of each object's polygons in `polygon_ends`. An object may have no polygon."""
 
     def take(self, objects: Int64s) -> Polygons:
         """Return the polygons of the given objects, in the given order."""
@@ -81,8 +84,8 @@ class Polygons:
 def compact(value: Any) -> Mask | str | None:
     """Return a `segmentation` in a memory-efficient form.
 
-    Returns None if the mask is null or has no pixels, and a description of the problem if it is
-    invalid.
+    The function returns None if the mask is null or has no pixels. For an invalid mask, the
+    function returns a description of the problem.
     """
     if not value and value in (None, [], {}):
         return None
@@ -119,10 +122,10 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str | None:
 
 
 def _decompressed(text: str) -> list[int] | None:
-    """Decode COCO's compressed run lengths (maskApi.c, rleFrString), or return None if invalid.
+    """Decode COCO's compressed run lengths (maskApi.c, rleFrString).
 
-    Each character holds six bits. From the fourth number on, the values are differences from the
-    second to last number.
+    The function returns None for invalid text. Each character encodes six bits. From the fourth
+    number on, the encoded values are differences to the second to last number.
     """
     counts: list[int] = []
     value = shift = 0
@@ -144,10 +147,8 @@ def _decompressed(text: str) -> list[int] | None:
 def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools) -> dict[int, str]:
     """Check masks (M,) against the size of their images.
 
-    Returns the problem of each invalid mask.
-
-    Polygons may extend beyond their image, as in the reference, which does not check the border. If
-    a point is further outside than the longer side of the image, the mask counts as damaged.
+    As in the reference, which does not check the border, polygons may extend beyond their image. A
+    mask counts as damaged if a point is further outside than the longer side of the image.
 
     Args:
         masks: Masks to check.
@@ -213,9 +214,10 @@ def _coordinates(masks: Sequence[Mask]) -> Float64s:
 
 
 def describe_missing(counts: Mapping[str, int]) -> str:
-    """Return a description of how many objects have no mask, or an empty string if all have masks.
+    """Return a description of how many objects have no mask.
 
-    `counts` are the counts in the manifest of the prepared data.
+    The text is empty if all objects have masks. `counts` are the counts in the manifest of the
+    prepared data.
     """
     if not any(counts.get(f"{split}_without_mask") for split in ("train", "val")):
         return ""
@@ -246,9 +248,9 @@ def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayL
 
 
 def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
-    """Map the polygons of one split's objects and the flags of the objects used in training.
+    """Map the polygons of one split's objects, and the flags of objects for training.
 
-    Raises ValueError with the file's name.
+    The function raises ValueError with the file's name if a file is invalid.
     """
     trainable = open_array(folder, split, "trainable", "bool", objects)
     object_ends = open_array(folder, split, "object_polygon_ends", "int64", objects)
@@ -263,7 +265,7 @@ def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
 def write_run_lengths(
     folder: Path, split: str, masks: Sequence[Mask], width: Int64s, height: Int64s
 ) -> None:
-    """Write the masks (M,) of a ground truth in the form that COCO's metric compares.
+    """Write the masks (M,) of a ground truth in the form that COCO's metric needs.
 
     `width` and `height` are the sizes of the masks' images.
     """
@@ -297,7 +299,10 @@ def run_lengths(mask: Mask, height: int, width: int) -> bytes:
 
 
 def read_run_lengths(folder: Path, split: str, annotations: int) -> list[bytes]:
-    """Read the masks of a ground truth. Raises ValueError with the file's name."""
+    """Read the masks of a ground truth.
+
+    The function raises ValueError with the file's name if a file is invalid.
+    """
     ends = open_array(folder, split, "mask_ends", "int64", annotations)
     counts = open_array(folder, split, "mask_counts", "uint8", int(ends[-1]) if annotations else 0)
     return split_bytes(counts, ends)

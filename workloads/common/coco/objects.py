@@ -1,10 +1,10 @@
-"""Objects of a prepared detection data set: memory-mapped boxes and classes of each image.
+"""Objects of a prepared detection data set: memory-mapped boxes and classes per image.
 
 Files per split, with the images in the order of the index:
 
 - `SPLIT_object_ends.npy` int64 (n,): end of each image's objects
 - `SPLIT_box.npy` float32 (4·M,): left, top, width, height in pixels of each object
-- `SPLIT_class.npy` int32 (M,): class of each object, from 1
+- `SPLIT_class.npy` int32 (M,): class of each object, starting at 1
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects of one split. The arrays are as described above, with boxes reshaped to (M, 4)."""
+    """Objects of one split, as memory-mapped arrays.
+
+    The module docstring describes the arrays. Boxes are reshaped to (M, 4).
+    """
 
     ends: Int64s
     box: Float32s
@@ -35,8 +38,8 @@ class Objects:
     ) -> tuple[Float32s, Int32s, Int64s]:
         """Return the concatenated objects of images (b,) of the given sizes in pixels.
 
-        Returns boxes (m, 4) as left, top, right, bottom relative to the image size, classes (m,),
-        and the end of each image's objects (b,).
+        The method returns three arrays: boxes (m, 4) as left, top, right, bottom relative to the
+        image size, classes (m,), and the end of each image's objects (b,).
         """
         rows, ends = rows_of(self.ends, images)
         counts = np.diff(ends, prepend=0)
@@ -50,11 +53,11 @@ class Objects:
 def corners_inside(
     box: Float32s, width: npt.ArrayLike, height: npt.ArrayLike
 ) -> tuple[Float32s, Bools]:
-    """Convert boxes (m, 4) from left, top, width, height to corners, clipped to their images (m,).
+    """Convert boxes (m, 4) from left, top, width, height to clipped corners.
 
-    The right and bottom pixels belong to the box. The second result (m,) is True for boxes that are
-    more than one pixel wide and high (maskrcnn_benchmark structures/bounding_box.py: `convert`,
-    `clip_to_image`).
+    The corners are clipped to the images (m,) of the boxes. The right and bottom pixels belong to
+    the box. The second result (m,) is True for boxes that are more than one pixel wide and high
+    (maskrcnn_benchmark structures/bounding_box.py: `convert`, `clip_to_image`).
     """
     most = np.stack([np.asarray(width), np.asarray(height)], axis=1).astype(np.float32) - 1
     low = box[:, :2]
@@ -84,7 +87,10 @@ def write(
 
 
 def read(folder: Path, split: str, images: int) -> Objects:
-    """Map one split. Raises ValueError with the name of a file that is missing or invalid."""
+    """Map the arrays of one split.
+
+    The function raises ValueError with the name of a file that is missing or invalid.
+    """
     ends = open_array(folder, split, "object_ends", TYPES["object_ends"], images)
     count = int(ends[-1])
     box = open_array(folder, split, "box", TYPES["box"], 4 * count)

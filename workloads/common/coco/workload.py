@@ -1,4 +1,7 @@
-"""Common base of SSD and Mask R-CNN: options, schedule, backbone, and input of COCO's metric."""
+"""Common base of SSD and Mask R-CNN.
+
+The base class has options, schedule, backbone, and the input of COCO's metric.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from workloads.common.networks.backbones import Decode, Published, Shapes
 class DetectionOptions:
     """Hyperparameters and options of object detection.
 
-    Values that a hyperparameter set's decay does not use are 0 or empty.
+    Values for a learning-rate decay that the hyperparameter set does not use are 0 or empty.
     """
 
     optimizer: str = hyperparameter("update rule", choices=("sgd",), overridable=False)
@@ -65,23 +68,23 @@ class DetectionWorkload(ImageWorkload):
             **settings.model,
             "classes": dataset_info.sizes["classes"],
         }
-        """`settings.model` with the number of classes of the data set."""
+        """Value of `settings.model`, extended by the number of classes in the data set."""
 
     @classmethod
     @abstractmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
         """Return the pretrained backbone of a reference run.
 
-        Training from random weights would be a different task. Returns the published file, the
-        shapes of the arrays that the model needs, and the function that decodes the file.
+        Training from random weights would be a different task. The method returns the published
+        file, the shapes of the arrays that the model needs, and the function that decodes the file.
         """
 
     @classmethod
     @abstractmethod
     def counts(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data.
+        """Return the sample counts of the prepared data.
 
-        Under profile=synthetic, they are COCO's published counts.
+        Under `profile=synthetic`, the counts are COCO's published counts.
         """
 
     @classmethod
@@ -98,7 +101,7 @@ class DetectionWorkload(ImageWorkload):
     # ----------------------------------------------------------------------------------------------
 
     def decayed_rate(self, step: int) -> float:
-        """Return the learning rate after the warm-up: step decay or half a cosine."""
+        """Return the learning rate after the warm-up, with step decay or half a cosine."""
         values = self.options
         if values.decay == "steps":
             return schedules.step_decay(
@@ -114,11 +117,14 @@ class DetectionWorkload(ImageWorkload):
     @property
     @abstractmethod
     def decay_steps(self) -> Sequence[int]:
-        """Steps at which the learning rate is reduced."""
+        """Return the steps at which the learning rate is reduced."""
 
     @property
     def first_decay_step(self) -> int | None:
-        """First of `decay_steps`, or None for a cosine, which begins at the end of the warm-up."""
+        """Return the first of `decay_steps`, or None for a cosine decay.
+
+        A cosine decay begins at the end of the warm-up.
+        """
         return self.decay_steps[0] if self.options.decay == "steps" else None
 
     # -- weights, quality
@@ -126,25 +132,26 @@ class DetectionWorkload(ImageWorkload):
 
     @abstractmethod
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Return the weights of a run that starts from random weights."""
+        """Yield the weights of a run that starts from random weights."""
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Return weights drawn by hash, identical in every framework.
+        """Yield initial weights that are identical in every framework.
 
-        If `backbone.weights` is set, the backbone is loaded from that file.
+        The weights are drawn by hash. If `backbone.weights` is set, the backbone is loaded from
+        that file.
         """
         _, shapes, _ = self.backbone(self.settings.model)
         return backbones.initial_weights(self.settings, shapes, self.drawn_weights(seed))
 
 
 def judged(folder: Path, images: Array, found: Arrays) -> tuple[dict[str, Any], Array]:
-    """Return the ground truth of a prepared data set and the detections as input for COCO's metric.
+    """Return the ground truth of a data set and the detections, for COCO's metric.
 
     Args:
         folder: Folder of the prepared data.
         images: COCO ids (N,) of the validation images.
-        found: Arrays of n detections: `number` (n,), the position of its image in `images`, `box`,
-            `score`, and `label` from 1.
+        found: Arrays of n detections: `number` (n,), which is the index of the detection's image in
+            `images`, `box`, `score`, and `label`, which starts at 1.
 
     Returns:
         The ground truth and the detections (n, 7) as returned by `average_precision.rows`.

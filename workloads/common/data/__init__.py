@@ -1,1 +1,1 @@
-"""Code for data sets of every kind: download pages, generated data, text lines, prefetching."""
+"""Shared code for data sets: download pages, generated data, text lines, prefetching."""

@@ -1,4 +1,4 @@
-"""Exceptions from reading damaged archives."""
+"""Exceptions that are raised for damaged archives."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import zlib
 
 try:
     from lzma import LZMAError
-except ImportError:  # this Python has no liblzma, so it rejects LZMA archives as an unknown kind
+except ImportError:  # Without liblzma, Python rejects LZMA archives as an unknown type.
     LZMAError = zlib.error  # type: ignore[misc,assignment]
 
 DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, LZMAError),
-    *(EOFError, NotImplementedError, RuntimeError),  # truncated, unknown compression, encrypted
+    # The exceptions mean a truncated file, an unknown compression, or encryption.
+    *(EOFError, NotImplementedError, RuntimeError),
 )
 """Exceptions for a damaged archive, in addition to OSError."""
 
 
 def why(error: Exception) -> str:
-    """Return the message of an exception in one line of at most 200 characters."""
+    """Return the message of an exception as one line of at most 200 characters."""
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Download pages of the public data sets, and the error message for data that is not prepared."""
+"""Download pages of the public data sets, and the error for unprepared data."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DOWNLOADS = {
     "wmt16-en-de": "https://www.statmt.org/wmt16/translation-task.html",
     "wmt17-en-de": "https://www.statmt.org/wmt17/translation-task.html",
 }
-"""Data set to its publisher's page.
+"""Publisher's web page of each data set.
 
-The suite downloads no data, because several publishers require an agreement.
+The suite never downloads data, because several publishers require an agreement.
 """
 
 
@@ -27,12 +27,12 @@ def prepared(folder: Path, default: str, source: str = "FOLDER") -> Manifest:
     """Return the manifest of the data set that is prepared in `folder`.
 
     Args:
-        folder: Folder of the prepared data. Its name is the name of the data set.
+        folder: Folder of the prepared data. The name of the folder is the name of the data set.
         default: Name of the data set if the folder has no name.
         source: Argument of `--from` in the command of the error message.
 
     Raises:
-        ValueError: The folder holds no prepared data. The message contains the download page and
+        ValueError: The folder contains no prepared data. The message contains the download page and
             the command to run.
     """
     manifest = manifests.read(folder)

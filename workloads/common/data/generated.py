@@ -1,4 +1,4 @@
-"""Generated data sets. They are prepared by the same code as real data sets."""
+"""Generated data sets, which the same code as for real data sets prepares."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from workloads.common.manifest import Manifest
 class Generated(Dataset):
     """Mixin of generated data sets.
 
-    List it before the class with the layout: `class Demo(Generated, RealLayout)`.
+    The mixin must precede the class with the layout: `class Demo(Generated, RealLayout)`.
     """
 
     generated = True
     lines: Callable[[Manifest, Path], list[str]]
-    """Returns the lines to print after generating.
+    """Method that returns the lines to print after generating.
 
-    The layout class, or the data set itself, defines this method.
+    The layout class or the data set class defines this method.
     """
 
     @abstractmethod
@@ -37,10 +37,10 @@ class Generated(Dataset):
     def make_demo(self, destination: Path) -> list[str]:
         """Generate the data set if it does not exist yet, and return the lines to print.
 
-        Two processes may generate the same data set at the same time.
+        Two processes may generate the same data set simultaneously.
 
         Raises:
-            ValueError: `destination` holds a different data set.
+            ValueError: `destination` contains a different data set.
         """
         manifests.remove_unfinished(destination)
         present = manifests.read(destination)

@@ -1,6 +1,6 @@
-"""Hidden files and folders that operating systems or tools leave in data folders.
+"""Hidden files and folders that operating systems or tools create in data folders.
 
-They are not part of a data set.
+Hidden files are not part of a data set.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _LEFT_BY_SYSTEMS = frozenset(
         "@eadir",
     )
 )
-"""Names of hidden files that do not begin with a dot, in lower case.
+"""Names, in lower case, of hidden files that do not begin with a dot.
 
 Sources: archives created on macOS, Windows, Linux file systems, and Synology.
 """
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether this is the name of a hidden file or folder.
+    """Return whether a name is the name of a hidden file or folder.
 
     Examples: `.ipynb_checkpoints`, `._a.jpg`, `__MACOSX`, `Thumbs.db`.
     """
@@ -33,5 +33,5 @@ def is_hidden(name: str) -> bool:
 
 
 def is_hidden_path(path: PurePath | str) -> bool:
-    """Return whether a path, or the name of an archive member, has a hidden part."""
+    """Return whether any component of a path or archive member name is hidden."""
     return any(is_hidden(part) for part in PurePath(path).parts)

@@ -1,8 +1,10 @@
-"""Read the lines of text files, in blocks or all at once. Errors contain the file and the line.
+"""Reads the lines of text files, in blocks or all at once.
 
-Files are UTF-8, or UTF-16 or UTF-32 with a byte order mark. The mark at the start of a file is
-skipped. A line ends with LF or CRLF. A single CR is a character of the line, because the published
-corpora have CRs inside sentences.
+Error messages contain the file and the line.
+
+Files are UTF-8, or UTF-16 or UTF-32 with a byte order mark. The byte order mark at the start of a
+file is skipped. A line ends with LF or CRLF. A single CR is an ordinary character, because the
+published corpora have CRs inside sentences.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ _LONGEST_MARK_BYTES = 4
 
 
 def chunks(path: Path, has_mark: bool = True) -> Iterator[bytes]:
-    """Yield the content of a text file as UTF-8, in pieces that end at a line end.
+    """Yield the content of a text file as UTF-8, in chunks that end at a line end.
 
     Args:
         path: Path of the file.
-        has_mark: Whether to skip a byte order mark. Set it to False for a file that the suite
-            wrote, in which a byte order mark at the start is text.
+        has_mark: True to skip a byte order mark. False for files of the suite, in which a byte
+            order mark at the start is part of the text.
 
     Raises:
         ValueError: The file cannot be read. The message contains its path.
@@ -40,7 +42,7 @@ def chunks(path: Path, has_mark: bool = True) -> Iterator[bytes]:
 def split_stream(file: IO[bytes], path: object, has_mark: bool = True) -> Iterator[bytes]:
     """Yield the content of an open file in the same way as `chunks`.
 
-    `path` is its name in messages.
+    `path` is the name of the file in messages.
     """
     rest = b""
     for block in (
@@ -82,11 +84,13 @@ def _utf8_blocks(file: IO[bytes], path: object) -> Iterator[bytes]:
 def blocks(
     path: Path, name: object = None, has_mark: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield blocks of lines of a file, without line ends, each with the number of its first line.
+    """Yield blocks of a file's lines, each with the number of its first line.
+
+    The lines have no line ends.
 
     Args:
         path: Path of the file.
-        name: Name of the file in messages. Default: its path.
+        name: Name of the file in messages. The default is its path.
         has_mark: As in `chunks`.
 
     Raises:
@@ -100,14 +104,17 @@ def blocks(
 
 
 def count_lines(path: Path) -> int:
-    """Return the number of lines of a file. Raises ValueError naming it."""
+    """Return the number of lines in a file.
+
+    The function raises ValueError with the file's name if the file cannot be read.
+    """
     return sum(data.count(b"\n") + (not data.endswith(b"\n")) for data in chunks(path))
 
 
 def read_lines(path: Path, name: object = None) -> list[str]:
     """Return the lines of a text file that fits into memory, without line ends.
 
-    Raises ValueError like `blocks`.
+    The function raises ValueError in the same cases as `blocks`.
     """
     shown = path if name is None else name
     try:
@@ -118,9 +125,9 @@ def read_lines(path: Path, name: object = None) -> list[str]:
 
 
 def read_entries(path: Path, name: object = None) -> list[str]:
-    """Return the lines of a list, such as a vocabulary.
+    """Return the entries of a list file, such as a vocabulary.
 
-    In addition to the line ends of `read_lines`, CR alone is allowed.
+    In addition to the line ends of `read_lines`, a single CR also ends an entry.
     """
     lines = read_lines(path, name)
     return lines[0].split("\r") if len(lines) == 1 else lines
@@ -129,7 +136,7 @@ def read_entries(path: Path, name: object = None) -> list[str]:
 def check_equal(source: object, target: object, numbers: Sequence[int]) -> None:
     """Raise ValueError if two files have different numbers of lines.
 
-    `numbers` are the two numbers of lines.
+    `numbers` contains the two numbers of lines.
     """
     if numbers[0] != numbers[1]:
         raise ValueError(
@@ -142,7 +149,8 @@ def check_equal(source: object, target: object, numbers: Sequence[int]) -> None:
 def split(data: bytes, path: object, first_line: int) -> list[str]:
     """Return the lines of UTF-8 text.
 
-    Raises ValueError naming file and line. The first line has the number `first_line`.
+    The first line has the number `first_line`. The function raises ValueError with the file and the
+    line if the text is not UTF-8.
     """
     lines = decode(data, path, first_line).split("\n")
     return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
@@ -151,7 +159,8 @@ def split(data: bytes, path: object, first_line: int) -> list[str]:
 def decode(data: bytes, path: object, first_line: int) -> str:
     """Decode UTF-8.
 
-    Raises ValueError naming file and line. The first line of `data` has the number `first_line`.
+    The first line of `data` has the number `first_line`. The function raises ValueError with the
+    file and the line if the text is not UTF-8.
     """
     try:
         return data.decode("utf-8")

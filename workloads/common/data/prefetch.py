@@ -1,4 +1,4 @@
-"""Produce items on a background thread while the consumer computes."""
+"""Produces items on a background thread while the consumer computes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ T = TypeVar("T")
 
 
 class _End:
-    """Last entry of the queue. The producer has finished, or has failed with `error`."""
+    """Last entry of the queue.
+
+    The producer has finished, or has failed with `error`.
+    """
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
 
 
 class Prefetch(Generic[T]):
-    """An iterator over `items` that keeps up to `depth` items ready.
+    """Iterator over `items` that keeps up to `depth` items ready.
 
-    An exception of the producer is raised in place of the item. Closing the iterator, or dropping
-    its last reference, stops the thread and closes `items`.
+    If the producer raises an exception, the iterator raises this exception instead of returning the
+    item. Closing the iterator, or dropping its last reference, stops the thread and closes `items`.
     """
 
     def __init__(self, items: Iterator[T], depth: int = 2) -> None:
@@ -51,11 +54,12 @@ class Prefetch(Generic[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop the producer and wait for it. Further calls have no effect."""
+        """Stop the producer and wait for its end. Further calls have no effect."""
         self._done = True
         self._stop.set()
         while self._thread.is_alive():
-            # The producer may be blocked in put(). Free a slot, so that it can see the stop event.
+            # The producer may be blocked in put(). A free slot lets the producer check the stop
+            # event.
             try:
                 self._queue.get(timeout=0.01)
             except queue.Empty:
@@ -69,8 +73,8 @@ class Prefetch(Generic[T]):
         self.close()
 
     def __del__(self) -> None:
-        # This also runs after __init__ has rejected its arguments. It never waits, so it cannot
-        # block the exit of Python.
+        # This method also runs after __init__ has rejected its arguments. The method never waits,
+        # so it cannot block the exit of Python.
         stop = getattr(self, "_stop", None)
         if stop is not None:
             stop.set()
@@ -79,9 +83,9 @@ class Prefetch(Generic[T]):
 
 
 def _produce(items: Iterator[T], out: queue.Queue[T | _End], stop: threading.Event) -> None:
-    """Put the items into the queue. This is the body of the thread.
+    """Put the items into the queue. This function is the target of the thread.
 
-    It holds no reference to the `Prefetch` object, so that an abandoned object can be
+    The function has no reference to the `Prefetch` object, so that an abandoned object can be
     garbage-collected.
     """
     error: BaseException | None = None

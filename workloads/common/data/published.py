@@ -1,6 +1,6 @@
-"""Counts of the public data sets, to compare with the counts in a manifest.
+"""Published sample counts of the public data sets, for comparison with a manifest.
 
-Different counts show that data is not the public data set whose name it has.
+Data with different counts are not the public data set with the same name.
 
 Sources:
 
@@ -24,7 +24,7 @@ _COCO = {
 }
 COUNTS: dict[str, Mapping[str, int]] = {
     "cifar10": {"train": 50_000, "val": 10_000, "classes": 10},
-    "coco2014": _COCO,  # in the split of round v0.5: the same images
+    "coco2014": _COCO,  # The split of round v0.5 has the same images.
     "coco2017": _COCO,
     "fashion-mnist": {"train": 60_000, "val": 10_000, "classes": 10},
     "imagenet": {"train": 1_281_167, "val": 50_000, "classes": 1_000},
@@ -34,13 +34,14 @@ COUNTS: dict[str, Mapping[str, int]] = {
     "wmt16-en-de": {"dev": 5_168, "test": 3_003},
     "wmt17-en-de": {"dev": 3_000, "test": 3_003},
 }
-"""Data set to its published counts. Data sets that are not listed have no published counts."""
+"""Published counts of each data set. All other data sets have no published counts."""
 
 
 def differences(dataset: str, counts: Mapping[str, object]) -> str:
-    """Describe how counts differ from the counts of the public data set with this name.
+    """Describe how counts differ from those of the public data set with this name.
 
-    Returns an empty string if they are equal, or if no counts are published for this name.
+    The function returns an empty string if the counts are equal, or if this name has no published
+    counts.
     """
     wanted = COUNTS.get(dataset, {})
     return ", ".join(

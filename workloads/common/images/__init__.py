@@ -1,1 +1,1 @@
-"""Framework-independent image processing: reading, resizing, batches, and drawing for the demos."""
+"""Framework-independent image processing for reading, resizing, batches, and drawing."""

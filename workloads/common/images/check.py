@@ -1,4 +1,4 @@
-"""Check image files in threads, before a run needs them."""
+"""Checks image files in threads before a run needs the files."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from workloads.files import open_stream
 
 FILES_PER_TASK = 64
 HEADER_BYTES = 1 << 14
-"""Bytes read at first. If large metadata precede the header, the whole file is read."""
+"""Number of bytes that are read first. If large metadata precede the header, the whole file is
+read.
+"""
 JPEG_END = b"\xff\xd9"
 
 
 def check_files(
     paths: Sequence[str | Path], full: bool = False, threads: int = 0
 ) -> list[Header | str]:
-    """Return the header of each file, or a phrase that describes the problem with it.
+    """Return the header of each file, or a phrase that describes the problem.
 
     Args:
         paths: Image files.
-        full: Decode every image. Otherwise only a JPEG's header and its last bytes are checked,
-            which
-            detects truncated files but no damage inside.
+        full: True to decode every image. Otherwise only a JPEG's header and last bytes are checked,
+            which detects truncated files, but not damage in between.
         threads: Number of threads. 0 means four per core, or one per core if `full` is set.
-            Checking
-            headers mostly waits for the disk.
+            Checking headers mostly waits for the disk.
     """
     workers = threads or len(os.sched_getaffinity(0)) * (1 if full else 4)
     per_thread = local()
@@ -61,7 +61,7 @@ def _decoded(reader: Reader, path: str | Path) -> Header:
 
 
 def _header(reader: Reader, path: str | Path) -> Header:
-    """Return the header after a check of the file's end.
+    """Return the header of a file after checking the end of the file.
 
     PNG files and JPEG files without an end marker are decoded completely.
     """

@@ -12,27 +12,27 @@ from workloads.common.data.downloads import prepared
 from workloads.common.data.published import COUNTS
 
 Shape = tuple[int, int]
-"""Height and width in pixels, the same for all images of a batch."""
+"""Height and width in pixels of all images in a batch."""
 
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """Reads the counts of prepared image data sets of one kind, or of the published data set."""
+    """Reads the counts of prepared image data sets, or returns the published counts."""
 
     kind: str
-    """Kind of the data set in messages, with an article: `an image`."""
+    """Type of the data set in messages, with an article: `an image`."""
     name: str
-    """Name of the published data set: `imagenet`."""
+    """Name of the published data set, such as `imagenet`."""
     other_counts: tuple[str, ...] = ()
     """Additional counts that the manifest of a prepared data set must contain."""
 
     def for_settings(self, settings: Settings) -> DatasetInfo:
         """Return the counts of the prepared data set.
 
-        Under profile=synthetic, they are those of the published data set.
+        Under `profile=synthetic`, the counts are those of the published data set.
 
-        Raises ValueError with the setting to change if data are missing or if the batch size cannot
-        be divided over the devices.
+        The method raises ValueError with the setting to change if data are missing or if the batch
+        size cannot be divided by the number of devices.
         """
         dataset_info = (
             self.read(Path(settings.data_dir)) if settings.data_dir else self.published_facts()
@@ -41,9 +41,9 @@ class ImageFacts:
         return dataset_info
 
     def read(self, folder: Path) -> DatasetInfo:
-        """Return the counts of the data set prepared in `folder`, read from its manifest.
+        """Return the counts in the manifest of the data set that is prepared in `folder`.
 
-        Raises ValueError with the command to run if no suitable data are prepared.
+        The method raises ValueError with the command to run if no suitable data are prepared.
         """
         manifest = prepared(folder, self.name)
         try:
@@ -72,18 +72,18 @@ class ImageFacts:
 
 
 IMAGENET = ImageFacts("an image", "imagenet")
-"""ILSVRC2012."""
+"""The image data set ILSVRC2012."""
 COCO2017 = ImageFacts("a detection", "coco2017", other_counts=("val_objects",))
-"""COCO 2017, or user-provided data in its layout."""
+"""COCO 2017, or user-provided data in the same layout."""
 
 
 def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
     """Check that the batch can be divided equally over the devices.
 
-    It must not be larger than the data set.
+    The batch must not be larger than the data set.
 
-    Unequal shares would need padding, which would change the statistics of batch norm. Raises
-    ValueError with the setting to change.
+    Unequal shares would need padding, which would change the statistics of batch norm. The function
+    raises ValueError with the setting to change.
     """
     batch, count = settings.global_batch_size, settings.devices
     if batch % count:
@@ -99,21 +99,19 @@ def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
 
 
 def stream_steps(images: int, global_batch_size: int, replicas: int, groups: int) -> int:
-    """Return the number of steps of an epoch.
+    """Return the number of steps of an epoch if each batch has images of a single group.
 
-    In these steps, each replica processes all images of its share.
-
-    Each batch contains images of a single group. The result is an upper bound that does not depend
-    on how the images are distributed over the groups.
+    In these steps, each replica processes all images of its share. The result is an upper bound
+    that does not depend on how the images are distributed over the groups.
     """
     share = -(-images // replicas)
     return -(-share * replicas // global_batch_size) + groups - 1
 
 
 def activation_bytes(values: int, precision: str) -> int:
-    """Return the bytes kept for the backward pass of `values` outputs of convolutions.
+    """Return the memory in bytes for `values` convolution outputs until the backward pass.
 
-    Each value is kept twice: before and after its batch norm.
+    Each value is stored twice: before and after its batch norm.
     """
     return 2 * values * (2 if precision in ("bf16", "fp16") else 4)
 
@@ -121,8 +119,8 @@ def activation_bytes(values: int, precision: str) -> int:
 def image_shapes(model: Mapping[str, Json]) -> tuple[Shape, ...]:
     """Return the shapes that a model's batches can have.
 
-    `model` contains either `padded_shapes`, a short list of (height, width) that images are padded
-    to, or `image_size`, the side of a square.
+    `model` contains either `padded_shapes`, a short list of (height, width) to which images are
+    padded, or `image_size`, the side of a square.
     """
     if "padded_shapes" in model:
         return tuple((int(height), int(width)) for height, width in model["padded_shapes"])

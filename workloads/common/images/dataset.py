@@ -1,4 +1,7 @@
-"""Common base of data sets of image files: an index and a manifest. The images stay in place."""
+"""Common base of data sets of image files, which consist of an index and a manifest.
+
+The images are not copied.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from workloads.common.images import index
 from workloads.common.manifest import Manifest
 
 MAX_NAMED = 20
-"""Number of problems that are listed. The remaining problems are only counted."""
+"""Maximum number of problems in a message. Further problems are only counted."""
 SPLITS = ("train", "val")
 
 Content = TypeVar("Content")
@@ -32,39 +35,43 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
     content: ClassVar[str] = ""
     """Description of the content that is compared with the published data set."""
     things: ClassVar[str]
-    """Unit in which problems are counted."""
+    """Plural noun for the units in which problems are counted."""
     splits: ClassVar[tuple[str, ...]] = SPLITS
     """Splits that have an index."""
     prepare_options = ("subset", "skip_bad", "full")
 
     def __init__(self) -> None:
         self.subset: int | None = None
-        """Number of training images to keep, spread evenly. The same share of the validation images
-        is kept."""
+        """Number of evenly spaced training images to keep. The same fraction of the validation
+        images is kept.
+        """
         self.skip_bad = False
-        """Leave out invalid images instead of rejecting the data set."""
+        """True to omit invalid images instead of rejecting the data set."""
         self.full = False
-        """Decode every image instead of checking only headers and ends."""
+        """True to decode every image instead of checking only headers and file ends."""
 
     @abstractmethod
     def look(self, source: Path) -> Content:
         """Return the content of the folder `source`.
 
-        Raises ValueError if it is not such a data set.
+        The method raises ValueError if the folder is not a data set in this layout.
         """
 
     @abstractmethod
     def manifest(self, images: str, content: Content) -> Manifest:
-        """Return the manifest before the images are checked. Names are relative to `images`."""
+        """Return the manifest before the images are checked.
+
+        File names are relative to `images`.
+        """
 
     @abstractmethod
     def write(
         self, source: Path, folder: Path, manifest: Manifest, content: Content
     ) -> tuple[Manifest, list[str]]:
-        """Check the images and write the prepared data to `folder`.
+        """Check the images, and write the prepared data to `folder`.
 
-        Returns the complete manifest and a line for each entry that was left out. Raises ValueError
-        if the data set cannot be used.
+        The method returns the complete manifest and a line for each omitted entry. The method
+        raises ValueError if the data set cannot be used.
         """
 
     @abstractmethod
@@ -103,10 +110,10 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         compared: str,
         further_notes: Sequence[str] = (),
     ) -> Manifest:
-        """Return the manifest with counts, notes, and whether this is the published data set.
+        """Return the manifest with counts and notes, and with `matches_published`.
 
-        `compared` describes the content that equals the published content. `further_notes` are
-        added to the notes.
+        `matches_published` is True if this is the published data set. `compared` describes the
+        content that equals the published content. `further_notes` are added to the notes.
         """
         unlike = manifests.unlike(self.name, counts, compared, self.content)
         notes = [*self.notes(counts), *further_notes, *(unlike if self.subset is None else [])]
@@ -127,26 +134,30 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         return lines
 
     def files(self, destination: Path) -> Iterator[str]:
-        """Yield the images outside the prepared folder, then its files.
+        """Yield the paths of images outside of the prepared folder, then its files.
 
-        See `workloads.api.Dataset`.
+        The interface is `workloads.api.Dataset`.
         """
         manifest = manifests.read(destination)
         if manifest is None:
             raise ValueError(f"no prepared data in {destination}. Run: {self.how()}")
         root = index.root(destination, manifest)
-        if not root.resolve().is_relative_to(destination.resolve()):  # generated images are inside
+        # Generated images are inside of the prepared folder.
+        if not root.resolve().is_relative_to(destination.resolve()):
             for split in self._indexed(manifest):
                 images = index.read(destination, split, root, manifest.counts[split])
                 yield from (images.path(number) for number in range(len(images)))
         yield from super().files(destination)
 
     def _indexed(self, manifest: Manifest) -> list[str]:
-        """Return the splits with an index. Data prepared by an earlier version may lack some."""
+        """Return the splits that have an index.
+
+        Data from earlier versions of the suite may lack the index of some splits.
+        """
         return [split for split in self.splits if f"{split}_names.npy" in manifest.files]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
-        """Check the files of a split except its index. Raises ValueError if they are invalid."""
+        """Check the files of a split except its index. Raise ValueError for invalid files."""
 
     def how(self) -> str:
         """Return the command that prepares this data set."""
@@ -168,7 +179,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         return self
 
     def named(self, bad: Sequence[str]) -> list[str]:
-        """Return a line for each of the first problems and a line with the number of the rest."""
+        """Return lines for the first problems, and a line with the number of further problems."""
         return [
             *bad[:MAX_NAMED],
             *([f"… and {len(bad) - MAX_NAMED:,} more"] if len(bad) > MAX_NAMED else []),
@@ -183,7 +194,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
 
 def fill(archive_bytes: int, sizes: Iterable[int]) -> bool:
-    """Return whether the total of the file sizes is within 3 % of the size of an archive.
+    """Return whether the total file size is within 3 % of the size of an archive.
 
     tar adds 0.5 to 2.5 KB to each file, which is 1 to 2 % for ImageNet. zip reduces a JPEG by about
     1 %.

@@ -1,6 +1,7 @@
-"""Index of a prepared image data set: path, label and size of each image. Images stay in place.
+"""Index of a prepared image data set: path, label, and size of each image.
 
-The files of a split are memory-mapped and ordered by the images' paths:
+The images are not copied. The files of a split are memory-mapped and sorted by the paths of the
+images:
 
 - `SPLIT_names.npy`: concatenated paths relative to the source folder, UTF-8
 - `SPLIT_ends.npy` int64 (n,): end of each path
@@ -34,7 +35,7 @@ TYPES = {
 
 @dataclass(frozen=True)
 class ImageIndex:
-    """Index of one split. The arrays are described above."""
+    """Index of one split. The module docstring describes the arrays."""
 
     root: Path
     names: UInt8s
@@ -48,7 +49,7 @@ class ImageIndex:
         return len(self.label)
 
     def name(self, number: int) -> str:
-        """Return the path of an image relative to the root."""
+        """Return the path of an image relative to the root folder."""
         first = int(self.ends[number - 1]) if number else 0
         return str(self.names[first : int(self.ends[number])].tobytes(), "utf-8", "surrogateescape")
 
@@ -58,9 +59,9 @@ class ImageIndex:
 
 
 def root(folder: Path, manifest: Manifest) -> Path:
-    """Return the root folder of the images of the data set prepared in `folder`.
+    """Return the root folder of the images of the data set that is prepared in `folder`.
 
-    The manifest contains it as a path relative to `folder`.
+    The manifest contains the root as a path relative to `folder`.
     """
     return folder / str(manifest.options["images"])
 
@@ -89,7 +90,10 @@ def write(
 
 
 def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
-    """Map the arrays of one split. Raises ValueError with the name of a missing or invalid file."""
+    """Map the arrays of one split.
+
+    The function raises ValueError with the name of a missing or invalid file.
+    """
     ends = mapped(folder / f"{split}_ends.npy", TYPES["ends"], count)
     lengths = {"names": int(ends[-1]) if count else 0}
     arrays = {
@@ -100,7 +104,7 @@ def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
 
 
 def join(first: ImageIndex, second: ImageIndex) -> ImageIndex:
-    """Concatenate the indexes of two splits with the same root in memory."""
+    """Concatenate the indexes of two splits that have the same root, in memory."""
     ends = np.concatenate([first.ends, second.ends + (first.ends[-1] if len(first) else 0)])
     joined = {
         name: np.concatenate([getattr(first, name), getattr(second, name)])

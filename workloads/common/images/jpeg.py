@@ -1,8 +1,10 @@
-"""Decode image files to RGB: JPEG with libjpeg-turbo, PNG with OpenCV, even if named as a JPEG.
+"""Decodes image files to RGB, with libjpeg-turbo for JPEG and OpenCV for PNG.
 
-`exact` decoding produces the pixels of libjpeg's defaults, for a whole image as well as for a part.
-`scaled` decoding may decode at 1/2, 1/4 or 1/8 of the size, which is faster and produces softer
-pixels. All decoding releases the interpreter lock. Errors are raised as `BadImage`.
+The content of a file determines its type, even if a PNG file is named as a JPEG.
+
+`exact` decoding produces the pixels of libjpeg's defaults, for a whole image and for a region.
+`scaled` decoding may decode at 1/2, 1/4, or 1/8 of the size, which is faster than `exact` decoding
+and produces softer pixels. All decoding releases the GIL. Errors are raised as `BadImage`.
 """
 
 from __future__ import annotations
@@ -28,20 +30,22 @@ PNG = b"\x89PNG\r\n\x1a\n"
 JPEG = b"\xff\xd8"
 """First bytes of PNG and JPEG files."""
 MAX_PIXELS = 100_000_000
-"""Larger images are rejected, because each decoding thread needs 300 MB for an image of this size.
-ImageNet's largest image has about 61 million pixels."""
+"""Maximum number of pixels. Each decoding thread needs 300 MB for an image of this size. ImageNet's
+largest image has about 61 million pixels.
+"""
 MAX_ASPECT = 100
-"""Longer side over shorter side. Evaluation resizes the shorter side to 256, which keeps the longer
-side below 25,600 pixels."""
+"""Maximum ratio of the longer to the shorter side. Evaluation resizes the shorter side to 256,
+so the longer side has at most 25,600 pixels.
+"""
 _HARMLESS = re.compile(
     r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform",
     re.IGNORECASE,
 )
-"""Warnings of libjpeg that do not concern the pixels. Every different warning indicates damage."""
+"""Warnings of libjpeg that do not affect the pixels. All other warnings indicate damage."""
 
 
 class BadImage(ValueError):
-    """An invalid image file.
+    """Error for an invalid image file.
 
     The message is a single line without the file name, which the caller adds.
     """
@@ -49,20 +53,21 @@ class BadImage(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """Properties of an image that are read without decoding it."""
+    """Properties of an image that are read without decoding the image."""
 
     width: int
     height: int
     kind: str
-    """`jpeg` or `png`."""
+    """File format: `jpeg` or `png`."""
     colours: str
-    """`rgb`, `grey` or `cmyk`. All images are decoded to RGB."""
+    """Color space: `rgb`, `grey`, or `cmyk`. All images are decoded to RGB."""
 
 
 def read_header(data: bytes | memoryview) -> Header:
     """Return the header of an image file.
 
-    `data` is the file's content or a sufficiently long beginning of it. Raises BadImage.
+    `data` is the content of the file, or a sufficiently long prefix. The function raises BadImage
+    for an invalid header.
     """
     start = bytes(data[:26])
     if not start:
@@ -76,7 +81,7 @@ def read_header(data: bytes | memoryview) -> Header:
         raise BadImage(f"neither a JPEG nor a PNG file (it begins with {start[:8]!r})")
     try:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
-    except KeyError:  # raised by simplejpeg if the header has no end
+    except KeyError:  # simplejpeg raises KeyError if the header has no end.
         raise BadImage("damaged JPEG header (ends before it is complete)") from None
     except ValueError as error:
         raise BadImage(f"damaged JPEG header ({error})") from None
@@ -91,7 +96,7 @@ def read_header(data: bytes | memoryview) -> Header:
 
 
 def _checked(header: Header) -> Header:
-    """Return the header if the image is neither empty nor too large. Raises BadImage otherwise."""
+    """Return the header, or raise BadImage if the image is empty or too large."""
     width, height = header.width, header.height
     if min(width, height) < 1:
         raise BadImage(f"{width} x {height} pixels")
@@ -109,9 +114,9 @@ def _checked(header: Header) -> Header:
 class Reader:
     """Reads and decodes images in a single thread.
 
-    Its reusable buffers grow to the largest image.
+    The reader reuses its buffers, which grow to the size of the largest image.
 
-    The results of `read`, `decode` and `decode_part` are valid until the next call.
+    The results of `read`, `decode`, and `decode_part` are valid until the next call.
     """
 
     def __init__(self) -> None:
@@ -122,7 +127,7 @@ class Reader:
     def read(self, path: str | Path, size: int | None = None) -> memoryview:
         """Return the content of a file.
 
-        Raises BadImage if it is unreadable or not `size` bytes long.
+        The method raises BadImage if the file is unreadable or not `size` bytes long.
         """
         try:
             with open_stream(path) as file:
@@ -139,7 +144,7 @@ class Reader:
         return self._file.data[:length]
 
     def decode(self, data: memoryview) -> UInt8s:
-        """Return a whole image as (height, width, 3) uint8 RGB. Raises BadImage."""
+        """Return a whole image as (height, width, 3) uint8 RGB, or raise BadImage."""
         header = read_header(data)
         if header.kind == "png":
             return _decode_png(data, header)
@@ -152,11 +157,11 @@ class Reader:
     ) -> UInt8s:
         """Return the pixels of `box`, uint8 RGB.
 
-        The image has the known size `width` x `height`.
+        `width` and `height` are the expected size of the image.
 
-        With `denominator` 2, 4 or 8, the part of a JPEG is decoded at that fraction of the size
-        (rounded outwards). For PNG and CMYK images the denominator is ignored. Raises BadImage if
-        the image is invalid or has a different size.
+        With `denominator` 2, 4, or 8, the region of a JPEG is decoded at that fraction of the size
+        (rounded outwards). For PNG and CMYK images, the denominator is ignored. The method raises
+        BadImage if the image is invalid or has a different size.
         """
         if self._regions is not None:
             part = self._decode_region(self._regions, data, box, width, height, denominator)
@@ -182,9 +187,9 @@ class Reader:
         height: int,
         denominator: int,
     ) -> UInt8s | None:
-        """Decode a part with the library that can crop.
+        """Decode a region with the library that supports cropping.
 
-        Returns None if it cannot crop this image.
+        The method returns None if the library cannot crop this image.
         """
         if bytes(data[:2]) != JPEG or not _has_tables(data):
             return None
@@ -202,7 +207,7 @@ class Reader:
             raise BadImage(f"damaged JPEG ({error})") from None
 
     def _room(self, size: int) -> UInt8s:
-        """Return the buffer for pixels with at least `size` bytes."""
+        """Return the pixel buffer, with at least `size` bytes."""
         if size > self._pixels.size:
             self._pixels = np.empty(size, np.uint8)
         return self._pixels
@@ -211,8 +216,8 @@ class Reader:
 def _has_tables(data: memoryview) -> bool:
     """Return whether a JPEG contains its decoding tables.
 
-    Without them, the library would use the tables of the previous file, so the pixels would depend
-    on the order of the files.
+    Without these tables, the library would use the tables of the previous file, so the pixels would
+    depend on the order of the files.
     """
     for part in (data[:4096], data):
         start = bytes(part)
@@ -222,7 +227,10 @@ def _has_tables(data: memoryview) -> bool:
 
 
 def reduced(box: Box, denominator: int) -> Box:
-    """Return a box in pixels of an image at 1 / `denominator` of the size, rounded outwards."""
+    """Return a box in the pixels of an image at 1 / `denominator` of its size.
+
+    The box is rounded outwards.
+    """
     left, top, width, height = box
     right, bottom = -(-(left + width) // denominator), -(-(top + height) // denominator)
     left, top = left // denominator, top // denominator
@@ -232,8 +240,8 @@ def reduced(box: Box, denominator: int) -> Box:
 def decode_jpeg(data: memoryview, room: UInt8s, size: tuple[int, int] | None = None) -> UInt8s:
     """Decode a JPEG that is not CMYK into `room`.
 
-    `size` is the (height, width) of a reduced image. Raises BadImage even for recoverable errors,
-    unless they do not concern the pixels.
+    `size` is the (height, width) of a reduced image. The function raises BadImage even for
+    recoverable errors, unless the errors do not affect the pixels.
     """
     height, width = size or (0, 0)
     options = {"min_height": height, "min_width": width, "buffer": room}
@@ -249,7 +257,7 @@ def decode_jpeg(data: memoryview, room: UInt8s, size: tuple[int, int] | None = N
 
 
 def _decode_png(data: memoryview, header: Header) -> UInt8s:
-    """Decode a PNG to RGB with 8 bits per channel. An alpha channel is dropped."""
+    """Decode a PNG to RGB with 8 bits per channel. An alpha channel is removed."""
     pixels = cv2.imdecode(
         np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
     )
@@ -262,7 +270,7 @@ def _decode_png(data: memoryview, header: Header) -> UInt8s:
 def _decode_cmyk(data: memoryview) -> UInt8s:
     """Decode a CMYK or YCCK JPEG to RGB.
 
-    JPEGs with Adobe's marker hold inverted inks: red = C·K / 255.
+    JPEGs with Adobe's marker contain inverted inks: red = C·K / 255.
     """
     try:
         inks = simplejpeg.decode_jpeg(data, colorspace="CMYK")

@@ -1,20 +1,22 @@
-"""Bilinear resizing into a slot of a batch, in two variants.
+"""Bilinear resizing into a slot of a batch, in a plain and a smooth variant.
 
-Plain, for ResNet-50: pixel centers at one half, interpolation between the four nearest pixels, no
-smoothing before shrinking. This is TensorFlow's current `tf.image.resize(method="bilinear",
-antialias=False)`, rounded to uint8, and OpenCV's INTER_LINEAR. ResNet's reference differs. It calls
-the legacy `tf.compat.v1.image.resize`, whose pixels begin at integer coordinates. If an image is
-shrunk by a factor of s, the reference samples it (s - 1) / 2 pixels further up and left
-(imagenet_preprocessing.py). The pixels differ by
-1.3 of 255 on average (docs/reference/workloads/resnet50.md). No library used
-here implements the legacy variant.
+The plain variant is for ResNet-50. Pixel centers are at one half, the four nearest pixels are
+interpolated, and the image is not smoothed before shrinking. The plain variant equals TensorFlow's
+current `tf.image.resize(method="bilinear", antialias=False)`, rounded to uint8, and OpenCV's
+INTER_LINEAR. ResNet's reference calls a different function, the legacy `tf.compat.v1.image.resize`,
+whose pixels begin at integer coordinates. If an image is shrunk by a factor of s, the reference
+samples the image (s - 1) / 2 pixels further up and left (imagenet_preprocessing.py). The pixels of
+the plain variant and the reference differ by 1.3 of 255 on average
+(docs/reference/workloads/resnet50.md). The libraries that this module uses do not implement the
+legacy variant.
 
-Smooth, for SSD: Pillow's bilinear filter, whose triangle is as wide as the pixels that are merged
-into a single pixel. SSD's reference resizes Pillow images (utils.py, torchvision's `Resize`), so
-the pixels are identical. For photographs of 640 x 480 resized to 300 x 300, the plain variant
-differs by 1.8 to 2.8 of 255 levels on average and by up to 128 at edges. OpenCV's INTER_AREA
-differs by 1.0 on average. The smooth variant takes 1.5 ms per image instead of 0.2 ms. The complete
-input pipeline is still more than twice as fast as torchvision's (benchmarks/coco_input.py).
+The smooth variant is for SSD. It is Pillow's bilinear filter, whose triangle is as wide as the
+pixels that are merged into a single pixel. SSD's reference resizes Pillow images (utils.py,
+torchvision's `Resize`), so the pixels are identical. For photographs of 640 x 480 resized to 300 x
+300, the plain variant differs by 1.8 to 2.8 of 255 levels on average and by up to 128 at edges.
+OpenCV's INTER_AREA differs by 1.0 on average. The smooth variant takes 1.5 ms per image, and the
+plain variant takes 0.2 ms. The complete input pipeline is still more than twice as fast as
+torchvision's pipeline (benchmarks/coco_input.py).
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from workloads.common.arrays import Int64s, UInt8s
 
 
 def resize_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
-    """Resize `source` (h, w, 3) to the size of `out` (H, W, 3, contiguous) and write it to `out`.
+    """Resize `source` (h, w, 3) to the size of `out`, and write the result to `out`.
 
-    `flip` mirrors the image horizontally.
+    `out` (H, W, 3) must be contiguous. `flip` mirrors the image horizontally.
     """
     cv2.resize(source, (out.shape[1], out.shape[0]), dst=out, interpolation=cv2.INTER_LINEAR)
     if flip:
@@ -38,9 +40,9 @@ def resize_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
 
 
 def resize_smooth_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
-    """Resize like `resize_into`, but with Pillow's bilinear filter, which smooths when it shrinks.
+    """Resize like `resize_into`, but with Pillow's bilinear filter.
 
-    The interpreter lock is released during the operation.
+    The filter smooths the image when it is shrunk. The GIL is released during the operation.
     """
     resized = np.asarray(
         Image.fromarray(source).resize((out.shape[1], out.shape[0]), Image.Resampling.BILINEAR)
@@ -52,11 +54,12 @@ def resize_smooth_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
 
 
 def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
-    """Return (height, width) with a shorter side of about `shorter` and the same aspect ratio.
+    """Return (height, width) with a shorter side of about `shorter`.
 
-    As in the reference (imagenet_preprocessing.py, `_smallest_size_at_least`), both sides are
-    multiplied by the same float32 ratio and rounded down. For an eighth of all image sizes the
-    shorter side becomes `shorter` - 1 (332 x 500 becomes 255 x 385).
+    The aspect ratio is preserved. As in the reference (imagenet_preprocessing.py,
+    `_smallest_size_at_least`), both sides are multiplied by the same float32 ratio and rounded
+    down. For 1/8 of all image sizes, the shorter side becomes `shorter` - 1 (332 x 500 becomes 255
+    x 385).
     """
     ratio = np.float32(shorter) / np.float32(min(height, width))
     return int(np.float32(height) * ratio), int(np.float32(width) * ratio)
@@ -69,7 +72,7 @@ def bounded_size(
 
     The shorter side is reduced further if the longer side would exceed `longest`. Rounding follows
     maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side is
-    rounded down, and a limited shorter side is rounded to the nearest integer. Therefore the longer
+    rounded down, and a reduced shorter side is rounded to the nearest integer. Therefore the longer
     side may exceed `longest` by half of the aspect ratio.
     """
     sides = np.stack(np.broadcast_arrays(np.asarray(height, np.int64), np.asarray(width, np.int64)))
@@ -84,7 +87,7 @@ def bounded_size(
 def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:
     """Resize to `evaluation_size` and write the center to `out` (H, W, 3).
 
-    H and W are at most the shorter side of the resized image.
+    H and W must not exceed the shorter side of the resized image.
     """
     height, width = evaluation_size(source.shape[0], source.shape[1], shorter)
     assert max(out.shape[:2]) <= min(height, width), (

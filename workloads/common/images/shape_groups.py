@@ -1,4 +1,4 @@
-"""Grouping of images by the shape of their batches."""
+"""Groups images by the shape of their batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ShapeGroup:
     shape: Shape
     count: int
     images: Int64s | None = None
-    """(count,) in ascending order. None means all images of the split."""
+    """Images (count,) in ascending order. None means all images of the split."""
 
     def __getitem__(self, places: Int64s) -> Int64s:
         """Return the images at the given positions in the group."""
@@ -30,11 +30,11 @@ class ShapeGroup:
 def group_by_orientation(
     images: ImageIndex, shapes: Sequence[Shape], used: Int64s | None = None
 ) -> list[ShapeGroup]:
-    """Divide the images into a group that is wider than high and a group of the rest.
+    """Divide the images into landscape images and all other images.
 
-    The rule is the same as in maskrcnn_benchmark (data/build.py: h / w below 1, or not). The shape
-    of each group is the largest of the shapes of its orientation. `used` (ascending) restricts the
-    groups to some images.
+    The rule is the same as in maskrcnn_benchmark (data/build.py): an image is in the first group if
+    h / w is below 1. The shape of each group is the largest shape with its orientation. `used`
+    (ascending) restricts the groups to some images.
     """
     chosen = np.arange(len(images)) if used is None else used
     lying = images.width[chosen] > images.height[chosen]
@@ -51,7 +51,7 @@ def group_by_orientation(
 
 
 def count_name(shape: Shape) -> str:
-    """Return the key of the number of training images of a shape in `DatasetInfo.sizes`."""
+    """Return the key in `DatasetInfo.sizes` for the number of training images of a shape."""
     return f"train_{shape[0]}x{shape[1]}"
 
 

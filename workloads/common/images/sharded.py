@@ -1,4 +1,6 @@
-"""Batches of a prepared image data set, distributed over replicas and prefetched by threads.
+"""Batches of a prepared image data set, distributed over replicas.
+
+Threads prefetch the batches.
 
 Step s of an epoch uses positions s·G … of the epoch's random permutation, where G is the global
 batch size. The last step is filled up from the beginning of the same permutation, so every batch is
@@ -6,7 +8,7 @@ full (padding would change the statistics of batch norm). Replica r of R uses po
 1)·G/R - 1 of each step. Validation images are divided into contiguous shares, and exactly one
 replica evaluates each image.
 
-The processing of an image depends only on (seed, epoch, image), never on the replica, process or
+The processing of an image depends only on (seed, epoch, image), never on the replica, process, or
 thread. If a model pads images to several shapes, each replica separately fills batches of a single
 shape (Mask R-CNN's `StreamOrder`).
 """
@@ -46,19 +48,19 @@ from workloads.common.randomness import Permutation, stream
 
 DENOMINATORS = (8, 4, 2)
 SUBSTITUTES = 100
-"""Maximum number of consecutive damaged images with `skip_bad` before the run ends."""
+"""Maximum number of consecutive damaged images with `skip_bad`. The run ends after this number."""
 
 Begun = tuple[dict[str, Array], "list[Future[None]]"]
-"""Arrays of a batch and the tasks that complete them."""
+"""Arrays of a batch, and the tasks that fill them."""
 Making = tuple[list[Batch], "list[Future[None]]"]
-"""Batches of the local replicas and the tasks that complete them."""
+"""Batches of the local replicas, and the tasks that fill them."""
 
 
 class ImageJob(NamedTuple):
-    """Description of a training batch to be prepared."""
+    """Specification of a training batch to prepare."""
 
     images: Int64s
-    """(B,)"""
+    """Indices (B,) of the images."""
     epoch: int
     shape: Shape
 
@@ -71,7 +73,7 @@ class Order(Protocol):
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
         """Return images first … stop - 1 of a step's global batch, and their shape.
 
-        They belong to one replica.
+        These images belong to one replica.
         """
 
 
@@ -90,9 +92,10 @@ class EpochOrder:
 
 
 def reduction(box: Box, shape: Shape) -> int:
-    """Return the strongest reduction (1, 2, 4 or 8) of a crop that will be resized to `shape`.
+    """Return the largest denominator (1, 2, 4, or 8) for decoding a crop.
 
-    The reduced crop must have at least half of the shape's height and width.
+    The crop will be resized to `shape`. The reduced crop must have at least half of the shape's
+    height and width.
     """
     return next(
         (by for by in DENOMINATORS if 2 * box[3] >= by * shape[0] and 2 * box[2] >= by * shape[1]),
@@ -105,11 +108,12 @@ class ImageData(ABC):
 
     Subclasses define the random draws and the arrays of a batch. The memory of a batch is not
     reused while any reference to its arrays or their views exists. `data_threads=0` means the cores
-    of the process (`process_cores`). Raises ValueError if the data folder has no prepared data.
+    of the process (`process_cores`). The constructor raises ValueError if the data folder contains
+    no prepared data.
     """
 
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
-    """Options of the workload. Subclasses may set different defaults."""
+    """Dataclass with the options. Subclasses may set different defaults."""
 
     def __init__(
         self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
@@ -139,7 +143,7 @@ class ImageData(ABC):
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
-        """Images that have already been reported on stderr."""
+        """Indices of images that have already been reported on stderr."""
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """Return the index of `train` or `val`."""
@@ -166,7 +170,7 @@ class ImageData(ABC):
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """Return the shape of a replica's batch of `images`.
 
-        It is the group's `shape` or a smaller shape.
+        The shape is the group's `shape` or a smaller shape.
         """
         return shape
 
@@ -174,13 +178,14 @@ class ImageData(ABC):
     def begin(self, job: ImageJob) -> Begun:
         """Start the preparation of a training batch.
 
-        Its images are written to `take(…, job.shape)`.
+        The images are written to `take(…, job.shape)`.
         """
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Return the arrays of an evaluation batch, except `image` and `valid`.
 
-        The default is labels. They are 0 for padding, for which `valid` is False and `images` is 0.
+        The default is the labels. The label of padding is 0. Padding has `valid` False and the
+        index 0 in `images`.
         """
         return {"label": self.evaluation_images.label[images] * valid}
 
@@ -189,11 +194,14 @@ class ImageData(ABC):
         """Write a decoded evaluation image to its slot (H, W, 3)."""
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Return the batches of steps first_step … stop_step - 1, which may span several epochs."""
+        """Yield the batches of steps first_step … stop_step - 1.
+
+        The steps may span several epochs.
+        """
         return self._ahead(self._train(first_step, stop_step))
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Return the batches of this process's validation images.
+        """Yield the batches of this process's validation images.
 
         Replica r evaluates images r·⌈N/R⌉ … of the validation set.
         """
@@ -221,10 +229,10 @@ class ImageData(ABC):
         return self._buffers[count].take((count, *shape, 3))
 
     def part(self, reader: Reader, image: int, box: Box, shape: Shape) -> UInt8s:
-        """Return the pixels of a crop of a training image that will be resized to `shape`.
+        """Return the pixels of a training image's crop that will be resized to `shape`.
 
-        With `scaled` decoding, a crop that is larger than `shape` is decoded at a fraction of the
-        size. Raises BadImage.
+        With `scaled` decoding, a crop that is larger than `shape` is decoded at a fraction of its
+        size. The method raises BadImage for an invalid image.
         """
         data = reader.read(self.images.path(image), int(self.images.bytes[image]))
         denominator = reduction(box, shape) if self.scaled else 1
@@ -232,10 +240,10 @@ class ImageData(ABC):
         return reader.decode_part(data, box, width, height, denominator)
 
     def make_or_replace(self, image: int, make: Callable[[int], None]) -> int:
-        """Call `make` with a training image and return the image that was used.
+        """Call `make` with a training image, and return the image that was used.
 
         With `skip_bad`, the next image of the data set replaces a damaged image, in the same way in
-        every framework. Raises BadImage with the file's name.
+        every framework. Otherwise the method raises BadImage with the file's name.
         """
         for _ in range(SUBSTITUTES):
             try:
@@ -305,7 +313,7 @@ class ImageData(ABC):
                 yield batches, tasks
 
     def _begin_evaluation(self, images: Int64s, shape: Shape) -> Begun:
-        """Start an evaluation batch. If there are too few images, the rest is black."""
+        """Start an evaluation batch. Missing images are black."""
         size, real = self.evaluation_batch_size, len(images)
         numbers, valid, pixels = (
             np.zeros(size, np.int64),
@@ -320,9 +328,9 @@ class ImageData(ABC):
         )
 
     def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:
-        """Write an evaluation image.
+        """Write an evaluation image to its slot.
 
-        A damaged image always ends the run, because none may be left out.
+        A damaged image always ends the run, because every validation image must be evaluated.
         """
         path = self.evaluation_images.path(image)
         try:

@@ -15,10 +15,10 @@ from workloads.common.randomness import bits, stream
 
 
 class SyntheticData(ABC):
-    """`workloads.api.DataPipeline` of a few precomputed batches that are reused without copying.
+    """`workloads.api.DataPipeline` of a few precomputed batches.
 
-    Subclasses define the targets. The batches cycle through the model's shapes. All replicas of a
-    step have the same shape.
+    The batches are reused without copying. Subclasses define the targets. The batches cycle through
+    the model's shapes. All replicas of a step have the same shape.
     """
 
     BATCHES: ClassVar[int]
@@ -46,11 +46,11 @@ class SyntheticData(ABC):
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
         """Return the arrays of a batch of `count` images of `self.shape`, except `image`.
 
-        Random numbers are drawn with `key` and a first coordinate of 1 or more.
+        The random numbers must use `key` and a first coordinate of at least 1.
         """
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield batches of the real sizes. The choice of the synthetic images is arbitrary."""
+        """Yield synthetic batches with the sizes of real batches."""
         for step in range(first_step, stop_step):
             numbers = (step + replica * len(self.shapes) for replica in self.worker.replica_ids)
             yield [self.batches[number % len(self.batches)] for number in numbers]

@@ -1,4 +1,4 @@
-"""Bindings (ctypes) to the partial JPEG decoding of libjpeg-turbo, which simplejpeg does not offer.
+"""ctypes bindings to libjpeg-turbo's partial decoding, which simplejpeg lacks.
 
 The shared library comes from the `turbojpeg` wheel or from the system. If both are missing, or if
 the library cannot crop an image, callers decode the whole image. The pixels are the same, because
@@ -26,13 +26,17 @@ _DECOMPRESS = 1
 _PIXELS_RGB = 0
 _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLOURS, _LOSSLESS = 4, 5, 6, 7, 8, 15
 _COLOURS_CROPPED = frozenset({0, 1, 2})
-"""RGB, YCbCr and gray. CMYK is converted from the whole image."""
+"""Color spaces that can be cropped: RGB, YCbCr, and gray. CMYK is converted from the whole
+image.
+"""
 _BLOCK_WIDTHS = {0: 8, 1: 16, 2: 16, 3: 8, 4: 8, 5: 32}
 """Alignment of a region's left edge in pixels, by subsampling (4:4:4, 4:2:2, 4:2:0, gray, 4:4:0,
-4:1:1)."""
+4:1:1).
+"""
 _MARGIN = 2
-"""Additional pixels decoded on each side of a region. Smooth chroma upsampling reads a chroma
-sample on each side, which corresponds to two pixels."""
+"""Number of additional pixels that are decoded on each side of a region. Smooth chroma upsampling
+reads one chroma sample on each side, which corresponds to two pixels.
+"""
 _WARNING = 0
 
 
@@ -62,7 +66,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
-    """Set the argument types. Raises AttributeError if the library is older than 3.0."""
+    """Set the argument types. Raise AttributeError for a library older than 3.0."""
     pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     lib.tj3Init.argtypes, lib.tj3Init.restype = [integer], pointer
     lib.tj3Destroy.argtypes, lib.tj3Destroy.restype = [pointer], None
@@ -77,7 +81,7 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
 
 
 class DecoderWarning(ValueError):
-    """An error or warning that the library reported for an image."""
+    """Error or warning that the library reported for an image."""
 
     def __init__(self, text: str, warning: bool) -> None:
         super().__init__(text)
@@ -86,7 +90,10 @@ class DecoderWarning(ValueError):
 
 
 class RegionDecoder:
-    """Decoder for use in a single thread. Raises RuntimeError if `library` returns None."""
+    """Decoder for use in a single thread.
+
+    The constructor raises RuntimeError if `library` returns None.
+    """
 
     def __init__(self) -> None:
         lib = library()
@@ -105,9 +112,10 @@ class RegionDecoder:
         raise DecoderWarning(text, self._lib.tj3GetErrorCode(self._handle) == _WARNING)
 
     def open(self, data: memoryview) -> tuple[int, int, int]:
-        """Open a JPEG for `decode` and return its width, height and crop alignment in pixels.
+        """Open a JPEG for `decode`, and return its width, height, and crop alignment.
 
-        The alignment is 0 if the image cannot be cropped. Raises DecoderWarning.
+        All three values are in pixels. The alignment is 0 if the image cannot be cropped. The
+        method raises DecoderWarning for an invalid image.
         """
         lib, handle = self._lib, self._handle
         self._data = np.frombuffer(data, np.uint8)
@@ -126,15 +134,14 @@ class RegionDecoder:
         room: Callable[[int], UInt8s],
         denominator: int = 1,
     ) -> UInt8s:
-        """Decode the pixels of `box` = (left, top, width, height) of the opened JPEG.
+        """Decode the pixels of `box` = (left, top, width, height) in the opened JPEG.
 
         Args:
             header: Result of `open`.
             box: Region in pixels of the reduced image.
-            room: Function that returns a buffer of at least the given number of bytes. The result
-                is a
-                view of this buffer.
-            denominator: 2, 4 or 8 decodes at that fraction of the size.
+            room: Function that returns a buffer with at least the given number of bytes. The result
+                of `decode` is a view of this buffer.
+            denominator: 2, 4, or 8 to decode at that fraction of the size.
 
         Raises:
             DecoderWarning: The image cannot be decoded.

@@ -1,4 +1,7 @@
-"""Common base of workloads on images: options, full batches, dummy batches, activation size."""
+"""Common base of image workloads.
+
+The base class has options, full batches, dummy batches, and the activation size.
+"""
 
 from __future__ import annotations
 
@@ -68,16 +71,16 @@ class ImageWorkload(Workload):
     @classmethod
     @abstractmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of values per image that are kept for the backward pass."""
+        """Return the number of values per image that are stored for the backward pass."""
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of `activation_values` in the run's precision."""
+        """Return the size of `activation_values` in bytes, in the run's precision."""
         return counts.activation_bytes(cls.activation_values(settings), settings.precision)
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Each image once.
+        """Return the samples of an epoch, which contains each image once.
 
         The last batch is filled up with images from the start of the same order.
         """
@@ -88,26 +91,29 @@ class ImageWorkload(Workload):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Full batches that contain each image."""
+        """Return the number of full batches that contain all images."""
         return num_steps(self.dataset_info.train_samples, self.settings.global_batch_size)
 
     @property
     def images_per_replica(self) -> int:
-        """Images per device and step, over which batch norm computes its statistics."""
+        """Return the number of images per device and step.
+
+        Batch norm computes its statistics over these images.
+        """
         return self.settings.global_batch_size // self.settings.devices
 
     @property
     def evaluation_batch_size(self) -> int:
-        """Images per device and evaluation step.
+        """Return the number of images per device and evaluation step.
 
-        It is the option, or the device's share if that is smaller.
+        The number is the value of the option, or the device's share if the share is smaller.
         """
         size: int = self.options.evaluation_batch_size
         return min(size, -(-self.dataset_info.evaluation_samples // self.settings.devices))
 
     @property
     def image_shapes(self) -> Sequence[counts.Shape]:
-        """(height, width) of every shape of batches, largest first."""
+        """Return the (height, width) of every batch shape, largest first."""
         return counts.image_shapes(self.settings.model)
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
@@ -115,7 +121,7 @@ class ImageWorkload(Workload):
         return {}
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the training batch of each shape.
+        """Return the arrays of a training batch for each shape.
 
         All replicas have the same number of images per step.
         """
@@ -126,7 +132,10 @@ class ImageWorkload(Workload):
         ]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the evaluation batch of each shape, with `evaluation_batch_size` images."""
+        """Return the arrays of an evaluation batch for each shape.
+
+        An evaluation batch has `evaluation_batch_size` images.
+        """
         count = self.evaluation_batch_size
         return [
             {"image": ArraySpec((count, height, width, 3), "uint8")}

@@ -1,1 +1,1 @@
-"""Framework-independent networks: layer lists, initial values, pretrained weights from files."""
+"""Framework-independent networks: layer lists, initial values, and pretrained weights."""

@@ -134,7 +134,7 @@ def resolve(
     profile=reference requires a weight file. All remaining profiles start from random weights. For
     the alternative file `published.resaved`, the setting `weights_of` names the published file if
     both contain equal weights. To detect equal weights, both files must have been converted on this
-    machine for the same workload. Their converted arrays must have the same digest.
+    machine for the same workload. The converted arrays of both files must have the same digest.
 
     Args:
         settings: Settings of the run.
@@ -325,8 +325,8 @@ def initial_weights(
 ) -> Iterator[tuple[str, Array]]:
     """Yield the weights in `drawn` with pretrained arrays in place of random ones.
 
-    Pretrained arrays that are not in `drawn` follow at the end. They are running statistics of
-    batch norms. Raises the same errors as `load`.
+    Pretrained arrays that are not in `drawn` follow at the end. These additional arrays are running
+    statistics of batch norms. Raises the same errors as `load`.
     """
     pretrained = load(settings, shapes)
     for name, value in drawn:

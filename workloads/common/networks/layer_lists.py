@@ -173,7 +173,7 @@ class Small(ValueError):
 
 
 class Builder:
-    """Builder for a list of layers. It tracks the shape of the last layer's output."""
+    """Builder for a list of layers that tracks the shape of the last layer's output."""
 
     def __init__(self, channels: int, rows: int, columns: int) -> None:
         self.channels, self.rows, self.columns = channels, rows, columns

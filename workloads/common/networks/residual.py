@@ -236,8 +236,8 @@ def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool =
 def affine_shapes(convolutions: Iterable[AnyConvolution]) -> Shapes:
     """Return the shape of every batch norm's scale and shift.
 
-    In frozen batch norms, the scale and shift include the running statistics. They are not trained,
-    so they are buffers and not parameters.
+    In frozen batch norms, the scale and shift include the running statistics. Frozen scales and
+    shifts are not trained, so they are buffers and not parameters.
     """
     return _of_norms(convolutions, ("weight", "bias"))
 

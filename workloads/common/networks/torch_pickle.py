@@ -61,7 +61,7 @@ class Storage:
 class Tensor:
     """View of a storage.
 
-    Offset, shape, and stride are numbers of values. They are not checked.
+    Offset, shape, and stride are numbers of values and are not checked.
     """
 
     storage: Storage

@@ -33,7 +33,7 @@ LENGTH = (4, 50)
 """Minimum and maximum number of words in a source sentence, punctuation included."""
 MERGES = 1_500
 RAW = "raw"
-"""Name of the folder with the plain text. It is a subfolder of the prepared data."""
+"""Name of the plain text's folder, which is a subfolder of the prepared data."""
 
 
 def candidates(split: str) -> Iterator[Phrase]:

@@ -1,6 +1,6 @@
 """Number of pairs and length distribution of sentence-pair data sets.
 
-Both determine the batches of an epoch.
+The number of pairs and the length distribution determine the batches of an epoch.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Clause:
     opening: Phrase
     subject: NounPhrase
     rest: Phrase
-    """Object, prepositional phrases, and adverbs. Their order is the same in both languages."""
+    """Object, prepositional phrases, and adverbs, which have the same order in both languages."""
     verb: Verb
     sense: TargetVerb
     past: bool

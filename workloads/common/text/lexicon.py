@@ -127,7 +127,7 @@ class Lexicon:
 
 
 class _Inventor:
-    """Generator of new words. It never returns the same word twice, or a word in `taken`."""
+    """Generator of new words that never repeats a word and never returns one of `taken`."""
 
     def __init__(
         self, label: str, sounds: tuple[tuple[str, ...], ...], taken: Sequence[str]

@@ -1,11 +1,11 @@
 """Learn a vocabulary of subtokens from text, for runs in the open division.
 
-The algorithm is tensor2tensor's `build_from_token_counts`. It builds the vocabulary in four rounds,
-starting with single characters as subtokens. Each round splits the tokens into subtokens of the
-previous vocabulary by the greedy longest match. The round then counts all segments of the tokens
-that begin at the start of a subtoken. A segment is counted once for each occurrence of its token in
-the text. The frequent segments, longest first, are the next vocabulary. When a segment is chosen,
-its count is subtracted from the counts of its prefixes.
+The algorithm is tensor2tensor's `build_from_token_counts`. The algorithm builds the vocabulary in
+four rounds, starting with single characters as subtokens. Each round splits the tokens into
+subtokens of the previous vocabulary by the greedy longest match. The round then counts all segments
+of the tokens that begin at the start of a subtoken. A segment is counted once for each occurrence
+of its token in the text. The frequent segments, longest first, are the next vocabulary. When a
+segment is chosen, its count is subtracted from the counts of its prefixes.
 
 The minimum count of a segment determines the size of the vocabulary. A binary search finds the
 minimum count for the requested size. There are two differences from tensor2tensor:

@@ -84,8 +84,8 @@ def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
 def entropy(logits: jax.Array, labels: jax.Array, on_label: float, on_mean: float) -> jax.Array:
     """Return the smoothed cross-entropy (…) of logits (…, V) and labels (…).
 
-    The value is -(on_label · log p of the label + on_mean · mean over V of log p). It is 0 at
-    padding.
+    The value is -(on_label · log p of the label + on_mean · mean over V of log p). At padding, the
+    cross-entropy is 0.
     """
     vocabulary = logits.shape[-1]
     soft_targets = jax.nn.one_hot(labels, vocabulary) * on_label + on_mean / vocabulary

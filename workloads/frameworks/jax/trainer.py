@@ -52,7 +52,7 @@ MATMUL = {"fp32": "highest", "tf32": "tensorfloat32"}
 give the same results.
 """
 WORD = np.dtype(np.int32)
-"""Type in which bytes are transferred. It has 32 bits, because JAX disables 64-bit numbers."""
+"""32-bit type in which bytes are transferred, because JAX disables 64-bit numbers."""
 
 
 class JaxTrainer(Trainer):

@@ -45,7 +45,7 @@ class FlatLayout:
     shapes: Shapes
     rules: Mapping[str, ParameterRule]
     frozen: Shapes
-    """Frozen parameters. They are not part of any flat vector."""
+    """Frozen parameters, which are not part of any flat vector."""
 
     @classmethod
     def of(cls, shapes: Shapes, rule_of: Callable[[str], ParameterRule]) -> FlatLayout:

@@ -9,9 +9,9 @@ MXNet has no other communication between processes. Therefore, gathered and broa
 also sent through the store. Each worker has a key after key 0. A worker pushes fixed-size pieces of
 bytes to its key, and the server copies them.
 
-With `update=sync`, the store has the type `dist_sync`. Its servers, one per host, return the sum of
-the pushes of all workers. Gathered and broadcast arrays are also sent as sums: each worker has a
-row, to which all other workers add zeros.
+With `update=sync`, the store has the type `dist_sync`. The servers of the store, one per host,
+return the sum of the pushes of all workers. Gathered and broadcast arrays are also sent as sums:
+each worker has a row, to which all other workers add zeros.
 """
 
 from __future__ import annotations

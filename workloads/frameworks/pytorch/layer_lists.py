@@ -18,8 +18,8 @@ from workloads.frameworks.pytorch.norms import BatchNorm, activated
 from workloads.frameworks.pytorch.residual import Norm, Residual, convolution
 
 Step = Callable[[Tensor, dict[str, Tensor]], Tensor]
-"""Function of a layer. Its arguments are a feature map (B, C, h, w) or a feature vector (B, C), and
-the dropout masks by label.
+"""Function of a layer. The arguments of the function are a feature map (B, C, h, w) or a feature
+vector (B, C), and the dropout masks by label.
 """
 
 

@@ -67,7 +67,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     # -------------------------------------------------------------------------------------------
 
     def build(self) -> nn.Module:
-        """Return the model. Its parameters have the same names in all frameworks.
+        """Return the model, whose parameters have the same names in all frameworks.
 
         `setup` moves the model to the device.
         """

@@ -294,8 +294,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         The gradients are multiplied by the dynamic loss scale, if any. Running statistics are
         updated.
         """
-        # The function returns the gradients. Otherwise, TensorFlow would remove their computation
-        # from the graph.
+        # The function returns the gradients. Without this result, TensorFlow would remove the
+        # computation of the gradients from the graph.
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         return self._summed_gradients(scale, *self.tensors(batch, training=True))
 

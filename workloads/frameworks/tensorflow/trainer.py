@@ -1,10 +1,10 @@
 """Base of every TensorFlow trainer.
 
-It has the strategy, device, threads, collectives of small arrays, and loss checks.
+The trainer manages the strategy, the device, threads, collectives of small arrays, and loss checks.
 
-Several processes are connected by `MultiWorkerMirroredStrategy`, which reads TF_CONFIG. Only its
-collectives are used. Variables are local. They are equal in every process, because all processes
-start from the same weights and apply the same sum.
+`MultiWorkerMirroredStrategy` connects several processes and reads TF_CONFIG. The trainer uses only
+its collectives. Variables are local to each process. The variables are equal in every process,
+because all processes start from the same weights and apply the same sum of gradients.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from workloads.api import (
 )
 
 CHECK_STEPS = 50
-"""Steps between two checks of the loss. A thread reads the loss, which is checked one interval
-later.
+"""Number of steps between two checks of the loss. A thread copies the loss to the host, and the
+loss is checked one interval later.
 """
 SILENCE_SECONDS = 300
-"""Seconds without a heartbeat after which a process counts as lost, as in the watchdog. A broken
-connection is detected immediately.
+"""Number of seconds without a heartbeat after which a process is considered lost. The watchdog uses
+the same timeout. A broken connection is detected immediately.
 """
 CHUNK_ELEMENTS = 1 << 22
-"""Maximum elements per collective. On two CPU processes, eight rings of 16 MiB take 0.4 of the time
-of a single ring of 127 MB.
+"""Maximum number of elements per collective. On two CPU processes, eight ring all-reduces of 16 MiB
+take 0.4 times the time of a single ring all-reduce of 127 MB.
 """
 
 
 class TensorFlowTrainer(Trainer):
-    """Base class of the TensorFlow trainers. A process drives a single device.
+    """Base class of the TensorFlow trainers. Each process uses a single device.
 
-    Subclasses define `step`, `backward` and `run_loss`, which add their part of the loss to
-    `total`, and `run_outputs`. The constructor connects the processes of the run. Device memory is
-    allocated in `build`.
+    Subclasses define `step`, `backward`, `run_loss`, and `run_outputs`. The first three methods add
+    their share of the loss to `total`. The constructor connects the processes of the run. `build`
+    allocates device memory.
     """
 
     total: tf.Variable
-    """Loss of this replica since the last reset to 0, float64. Set by `build`."""
+    """Loss of this replica since the last reset to 0, float64. `build` creates the variable."""
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
@@ -73,16 +73,16 @@ class TensorFlowTrainer(Trainer):
             handler = signal.getsignal(signal.SIGTERM)
             _extend_heartbeat_timeout()
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-            # TensorFlow's handler only records the signal, but a worker must exit on it.
+            # TensorFlow's handler only records the SIGTERM signal, but a worker must exit.
             signal.signal(signal.SIGTERM, handler)
         self._sum = self.new_sum()
         self._join = self._in_replica(lambda context, tensor: context.all_gather(tensor, axis=0))
         self._reader = ThreadPoolExecutor(1, "read-loss")
 
     def _configure(self) -> None:
-        """Configure threads, visible device and arithmetic.
+        """Configure threads, the visible device, and arithmetic.
 
-        This happens before TensorFlow starts its runtime.
+        Call this method before TensorFlow starts its runtime.
         """
         tf.config.threading.set_intra_op_parallelism_threads(self.worker.threads_per_device)
         tf.config.threading.set_inter_op_parallelism_threads(2 if self.on_gpu else 1)
@@ -101,45 +101,46 @@ class TensorFlowTrainer(Trainer):
         tf.config.experimental.set_memory_growth(gpus[number], True)
 
     def build(self) -> None:
-        """Create the variables of the trainer. `setup` calls it once."""
+        """Create the variables of the trainer. `setup` calls this method once."""
         self.total = tf.Variable(0.0, dtype=tf.float64, trainable=False)
 
     # -- for subclasses
     # -------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
-        """Run an optimizer step, and add this replica's part of the loss to `total`.
+        """Run an optimizer step, and add this replica's share of the loss to `total`.
 
-        The part is the sum of its terms / global_weight_sum.
+        The share is the sum of the replica's loss terms / global_weight_sum.
         """
         raise NotImplementedError
 
     def backward(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Return the gradients summed over replicas, without an update.
 
-        This replica's part of the loss is added to `total`, as in `step`.
+        This replica's share of the loss is added to `total`, as in `step`.
         """
         raise NotImplementedError
 
     def run_loss(self, batch: Batch) -> None:
-        """Add this replica's part of the loss to `total`, without computing gradients."""
+        """Add this replica's share of the loss to `total`, without computing gradients."""
         raise NotImplementedError
 
     def run_outputs(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Return the model's outputs for an evaluation batch. No collective calls."""
+        """Return the model's outputs for an evaluation batch, without collective operations."""
         raise NotImplementedError
 
     def sum_over_replicas(self, tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-        """Return the sums over all replicas of tensors of the same type.
+        """Return the sums over all replicas of tensors with the same data type.
 
-        This is a collective, so every process must call it in the same order.
+        The sum is a collective operation, so every process must make the same calls in the same
+        order.
         """
         return tensors if self.strategy is None else self._sum(tensors)
 
     def new_sum(self) -> Callable[[Sequence[tf.Tensor]], Sequence[tf.Tensor]]:
         """Return the function that `sum_over_replicas` calls.
 
-        It is traced for the shapes of its tensors.
+        TensorFlow traces the function for the shapes of its tensors.
         """
         return self._in_replica(_all_reduce)
 
@@ -150,8 +151,8 @@ class TensorFlowTrainer(Trainer):
         """
 
         def in_replica(tensors: Any) -> Any:
-            # The collectives read each tensor's device, which is not set for tensors created
-            # outside the replica.
+            # The collectives read the device of each tensor, which is not set for tensors created
+            # outside of the replica.
             local = tf.nest.map_structure(tf.identity, tensors)
             return collective(tf.distribute.get_replica_context(), local)
 
@@ -186,7 +187,7 @@ class TensorFlowTrainer(Trainer):
     ) -> TrainStats:
         """Call `compute(batch, number)` for each batch.
 
-        The only synchronizations with the device are the delayed loss checks and the end.
+        The host waits for the device only in the delayed loss checks and at the end.
         """
         self.total.assign(0.0)
         seen: Future[float] | None = None
@@ -204,7 +205,10 @@ class TensorFlowTrainer(Trainer):
         return TrainStats(count, total / max(count, 1))
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Yield each batch with its outputs. The next batch is computed while a batch is read."""
+        """Yield each batch with its outputs.
+
+        The device computes the next batch while the caller reads the outputs of a batch.
+        """
         running: tuple[Batch, dict[str, tf.Tensor]] | None = None
         for (batch,) in batches:
             following = (batch, self.run_outputs(batch))
@@ -215,9 +219,10 @@ class TensorFlowTrainer(Trainer):
             yield _fetch(running)
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Gather the arrays of all processes on process 0, and return None on the other processes.
+        """Gather the arrays of all processes on rank 0, and return None on all other ranks.
 
-        The arrays are transferred as bytes, so names, types and lengths may differ.
+        The arrays are transferred as bytes, so their names, types, and lengths may differ between
+        processes.
         """
         if self.strategy is None:
             return [arrays]
@@ -233,25 +238,28 @@ class TensorFlowTrainer(Trainer):
         return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
 
     def _all_gather(self, array: Array) -> Array:
-        """Join the arrays (n,) of all processes in process order, (processes · n,). Collective."""
+        """Join the arrays (n,) of all processes in rank order as (processes · n,).
+
+        This call is collective.
+        """
         return self._join(tf.constant(array)).numpy()
 
     def broadcast(self, value: float) -> float:
-        """Return the value of process 0 on every process.
+        """Return the value of rank 0 on every process.
 
-        It is a sum to which all processes except process 0 add 0.
+        The broadcast is a sum to which all ranks except rank 0 add 0.
         """
         local = tf.constant(value if self.worker.rank == 0 else 0.0, tf.float64)
         return _read(self.sum_over_replicas([local])[0])
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak of TensorFlow's GPU allocator, or of the resident set on CPUs."""
+        """Return the peak of TensorFlow's GPU allocator, or the peak resident memory on CPUs."""
         if self.on_gpu:
             return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Wait for all processes, so that none has exited when TensorFlow shuts down at exit."""
+        """Wait for all processes, so that every process is alive when TensorFlow shuts down."""
         self._reader.shutdown()
         self.broadcast(0.0)
 
@@ -259,8 +267,8 @@ class TensorFlowTrainer(Trainer):
 def _extend_heartbeat_timeout() -> None:
     """Extend TensorFlow's heartbeat timeout of 10 s.
 
-    A process on a busy machine may miss its heartbeats for longer, and the remaining processes
-    would then exit.
+    On a busy host, heartbeats of a process may be late by more than 10 s. All other processes would
+    then exit.
     """
     runtime = context.context()
     configure = runtime.configure_coordination_service
@@ -271,16 +279,17 @@ def _extend_heartbeat_timeout() -> None:
 
 
 def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the sums over replicas.
+    """Return the sums of the tensors over replicas.
 
-    The tensors are joined, because every collective adds latency, and then cut into chunks.
+    The tensors are joined into one array, because every collective adds latency. The array is then
+    cut into chunks.
     """
     sizes = [tensor.shape.num_elements() for tensor in tensors]
     flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
     chunks = [
         flat[first : first + CHUNK_ELEMENTS] for first in range(0, sum(sizes), CHUNK_ELEMENTS)
     ]
-    # One pack per chunk. Otherwise, the strategy would join the chunks again.
+    # With one pack per chunk, the strategy does not join the chunks again.
     options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=1)
     summed = tf.concat(context.all_reduce("SUM", chunks, options=options), 0)
     return [
@@ -290,7 +299,7 @@ def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _read(tensor: tf.Tensor) -> float:
-    """Copy a scalar to the host, which waits for the device."""
+    """Copy a scalar to the host, after waiting for the device."""
     return float(tensor.numpy())
 
 

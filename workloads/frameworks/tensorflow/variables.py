@@ -1,4 +1,7 @@
-"""Variables of a TensorFlow model by canonical name, with their canonical and internal layouts."""
+"""Variables of a TensorFlow model by name, with conversion between two array layouts.
+
+The canonical layout is the same in all frameworks. The model's layout is internal.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ Tensors = dict[str, tf.Tensor]
 
 
 class Model:
-    """Parameters, running statistics and constants, all fp32. Subclasses compute with them.
+    """Parameters, running statistics, and constants in fp32. Subclasses add the network.
 
-    Weights that are loaded and states have the canonical layout. A subclass that computes in
-    another layout overrides `inside` and `outside`.
+    Loaded weights and checkpoints have the canonical layout. A subclass that uses a different
+    layout overrides `inside` and `outside`.
     """
 
     def __init__(
         self, parameters: Shapes, statistics: Shapes | None = None, constants: Shapes | None = None
     ) -> None:
-        """Create the variables from their canonical shapes by name.
+        """Create the variables by name from their shapes in the canonical layout.
 
         Args:
             parameters: Shapes of the parameters.
@@ -40,24 +43,30 @@ class Model:
         return {**self.parameters, **self.statistics, **self.constants}
 
     def _variable(self, name: str, trainable: bool) -> tf.Variable:
-        """Create a variable of zeros."""
+        """Create a variable whose values are 0."""
         inside = self.inside(
             name, np.broadcast_to(np.float32(0), self.shapes[name])
-        )  # a view: no memory
+        )  # the array is a view that needs no memory
         return tf.Variable(tf.zeros(inside.shape), name=name, trainable=trainable)
 
     def inside(self, name: str, value: Array) -> Array:
-        """Convert an array from the canonical layout to the model's layout. Default: unchanged."""
+        """Convert an array from the canonical layout to the model's layout.
+
+        By default, the array is not changed.
+        """
         return value
 
     def outside(self, name: str, value: Array) -> Array:
-        """Convert an array to the canonical layout, the inverse of `inside`, as a copy."""
+        """Return a copy of an array, converted from the model's to the canonical layout.
+
+        The method is the inverse of `inside`.
+        """
         return value.copy()
 
     def load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Reset the statistics (means 0, variances 1), then load the weights.
+        """Reset the running statistics (means 0, variances 1), then load the weights.
 
-        The weights may include statistics.
+        If `weights` contains running statistics, they are loaded too.
         """
         for name, statistic in self.statistics.items():
             statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))
@@ -66,7 +75,7 @@ class Model:
             variables[name].assign(self.inside(name, value))
 
     def state_dict(self) -> dict[str, Array]:
-        """Return copies of all variables in canonical layout."""
+        """Return copies of all variables in the canonical layout."""
         return {
             name: self.outside(name, variable.numpy()) for name, variable in self.variables.items()
         }

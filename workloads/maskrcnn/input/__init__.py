@@ -1,1 +1,1 @@
-"""Input of training and evaluation: counts, batches, anchor labels, and synthetic batches."""
+"""Input of training and evaluation: sizes, batches, anchor labels, synthetic batches."""

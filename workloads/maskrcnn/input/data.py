@@ -1,7 +1,7 @@
 """Training and evaluation batches of Mask R-CNN.
 
-Threads decode, resize, and pad the images, and label the anchors. Sharding and padding of batches
-are described in `workloads.common.images.sharded`. All images of a batch have the same orientation.
+Threads decode, resize, and pad the images, and label the anchors. `workloads.common.images.sharded`
+describes the sharding and padding of batches. All images of a batch have the same orientation.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ FLIP_CHANCE = 0.5
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects of b images after resizing and flipping, concatenated over the images."""
+    """Objects of b images after resize and flip, concatenated over the images."""
 
     box: Float32s
-    """(m, 4) left, top, right, bottom in pixels. The right and bottom pixels belong to the box."""
+    """(m, 4) left, top, right, bottom in pixels. The right and bottom edge pixels belong to the
+    box.
+    """
     label: Int32s
-    """(m,) classes."""
+    """(m,) class of each object."""
     ends: Int64s
-    """(b,) end of each image's objects."""
+    """(b,) end index of each image's objects."""
     polygons: Polygons
 
 
@@ -62,7 +64,7 @@ class Filling:
 
 
 class SampleData(ImageData):
-    """`workloads.api.DataPipeline` over a prepared data set with masks.
+    """Input pipeline over a prepared data set with masks.
 
     Arrays of a training batch of B images padded to (H, W), with coordinates in pixels of the
     resized images:
@@ -99,7 +101,10 @@ class SampleData(ImageData):
         self.polygons, self.trainable = masks.read(self.folder, "train", len(self.objects.label))
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
-        """Return the index of a split. The index of `val` includes the images without objects."""
+        """Return the index of a split.
+
+        The index of `val` includes the images without objects.
+        """
         if split == "train":
             return index.read(self.folder, split, root, self.dataset_info.sizes["train_indexed"])
         return counted.evaluation_index(self.folder, manifests.read(self.folder), root)
@@ -115,7 +120,7 @@ class SampleData(ImageData):
         )
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
-        """Return the smallest padded shape that fits the images."""
+        """Return the smallest padded shape into which all the images fit."""
         if not len(images):
             return shape
         of_split = self.images if split == "train" else self.evaluation_images
@@ -144,22 +149,22 @@ class SampleData(ImageData):
         )
 
     def sizes(self, images: Int64s, shape: Shape) -> Int64s:
-        """Return heights and widths (b, 2) after the resize.
+        """Return the heights and widths (b, 2) of the resized images.
 
-        An image that replaces a damaged image is shrunk to fit the shape of the batch.
+        A replacement for a damaged image is shrunk to fit the shape of the batch.
         """
         sizes = counted.resized(self.images, images, self.model)
         share = np.minimum(1, (np.array(shape) / sizes).min(axis=1, keepdims=True))
         return np.where(share < 1, np.maximum(sizes * share, 1), sizes).astype(np.int64)
 
     def flips(self, images: Int64s, epoch: int) -> Bools:
-        """Return an array (b,) that is True if an image is flipped in this epoch."""
+        """Return whether each image (b,) is flipped in this epoch."""
         return bits(stream(self.seed, "maskrcnn flip", epoch), images) < np.uint64(
             int(FLIP_CHANCE * 2**64)
         )
 
     def draw(self, images: Int64s, epoch: int, shape: Shape) -> Objects:
-        """Return the objects of images (b,) after the resize and flip of this epoch."""
+        """Return the objects of images (b,) after this epoch's resize and flip."""
         rows, ends = rows_of(self.objects.ends, images)
         owner = np.repeat(np.arange(len(images)), np.diff(ends, prepend=0))
         used = self.trainable[rows]
@@ -209,9 +214,9 @@ class SampleData(ImageData):
         }
 
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
-        """Write image `slot` of a batch and the targets of its anchors.
+        """Write image `slot` of a batch and the anchor targets of the image.
 
-        If the image is damaged, its replacement and the targets of the replacement are written.
+        If the image is damaged, the replacement image and its anchor targets are written.
         """
         image, out = int(filling.images[slot]), filling.arrays["image"][slot]
         used_image = self.make_or_replace(
@@ -234,9 +239,10 @@ class SampleData(ImageData):
     def sample(
         self, box: Float32s, image: int, epoch: int, shape: Shape, height: int, width: int
     ) -> rpn_targets.Sample:
-        """Return the anchors that are sampled in an epoch for an image with objects `box` (G, 4).
+        """Return the sampled anchors of an image in an epoch.
 
-        `height` and `width` are the size of the image without padding.
+        `box` (G, 4) contains the objects of the image. `height` and `width` are the size of the
+        image without padding.
         """
         levels = anchors.levels(self.model, *shape)
         labels = rpn_targets.label(levels, box, height, width)
@@ -244,7 +250,7 @@ class SampleData(ImageData):
         return rpn_targets.sample(labels, levels, box, self.samples, key)
 
     def _make_image(self, out: UInt8s, image: int, filling: Filling, reader: Reader) -> None:
-        """Decode, resize, and flip an image into the upper left of its slot."""
+        """Decode, resize, and flip an image, and write it to the upper left of its slot."""
         images = np.array([image])
         height, width = self.sizes(images, filling.shape)[0].tolist()
         whole = (0, 0, int(self.images.width[image]), int(self.images.height[image]))
@@ -262,7 +268,10 @@ class SampleData(ImageData):
     # ----------------------------------------------------------------------------------------------
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
-        """Return numbers and sizes of the images. A padding image has the values of image 0."""
+        """Return the numbers and sizes of the images.
+
+        A padding image has the values of image 0.
+        """
         original_sizes = {
             "width": self.evaluation_images.width[images],
             "height": self.evaluation_images.height[images],
@@ -272,7 +281,7 @@ class SampleData(ImageData):
         return {"number": images, "size": sizes.astype(np.int32), **original_sizes}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """Resize an image as in training, without a flip."""
+        """Resize an image as in training, but without a flip."""
         shorter, longest = int(self.model["image_size"]), int(self.model["image_size_most"])
         height, width = (
             int(side) for side in bounded_size(pixels.shape[0], pixels.shape[1], shorter, longest)
@@ -285,8 +294,9 @@ def fill(
 ) -> None:
     """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3).
 
-    The remaining pixels are set to 0. The filter is Pillow's, as in the reference. With `plain`,
-    OpenCV enlarges images. This takes a tenth of the time, and the values differ by at most 1.
+    The remaining pixels of `out` are set to 0. The resize uses Pillow's filter, as in the
+    reference. With `plain`, OpenCV enlarges images, which takes a tenth of the time. The pixel
+    values of OpenCV differ from Pillow's by at most 1.
     """
     grows = height >= pixels.shape[0] and width >= pixels.shape[1]
     resize = resize_into if plain and grows else resize_smooth_into

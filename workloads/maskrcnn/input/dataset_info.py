@@ -1,4 +1,4 @@
-"""Counts of the data set, evaluation images, and the share of image pixels in padded batches."""
+"""Sizes of the data set, evaluation images, and image share of padded batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workloads.maskrcnn.input.order import StreamOrder
 MAX_OBJECTS = 93
 """Assumed maximum number of objects per image in COCO 2017, for synthetic batches.
 
-Crowds are included.
+The number includes crowd objects.
 """
 BATCHES_LOOKED_AT = 2_000
 """Number of batches of the first epoch from which `padding_fill` is estimated."""
@@ -31,19 +31,19 @@ NO_MASKS = "prepared without masks by an earlier version. Remove it and prepare 
 
 
 def load_dataset_info(settings: Settings) -> DatasetInfo:
-    """Return the counts in manifest and index of the prepared data, or COCO's published counts.
+    """Return the sizes of the prepared data set, or the published sizes of COCO.
 
-    The published counts are used with profile=synthetic. In addition to `classes`, the sizes are
+    The published sizes are used with profile=synthetic. In addition to `classes`, the sizes are
     `train_indexed` (images in the index), `objects_per_image_most`, the number of images in each
     group of shapes, and `padding_fill_permille`.
 
     Raises:
-        ValueError: The data set has no masks or lacks some of them. The message contains the
+        ValueError: The data set has no masks or lacks some masks. The error message contains the
             remedy.
     """
     if not settings.data_dir:
         dataset_info = COCO2017.for_settings(settings)
-        # The 48 images without objects are evaluated too, because they count in the metric.
+        # The 48 images without objects are also evaluated, because the metric includes them.
         evaluation_samples = dataset_info.evaluation_samples + 48
         return replace(
             dataset_info,
@@ -92,7 +92,9 @@ def training_groups(
 
 
 def evaluation_index(folder: Path, manifest: Manifest | None, root: Path) -> ImageIndex:
-    """Return the index of all validation images: images with objects, then images without objects.
+    """Return the index of all validation images.
+
+    Images with objects come first, then images without objects.
 
     Raises:
         ValueError: The data set was prepared without masks.
@@ -106,13 +108,13 @@ def evaluation_index(folder: Path, manifest: Manifest | None, root: Path) -> Ima
 
 
 def resized(images: ImageIndex, rows: Int64s, model: Mapping[str, Json]) -> Int64s:
-    """Return heights and widths (n, 2) of the images in `rows` after the resize."""
+    """Return the heights and widths (n, 2) of the resized images in `rows`."""
     shorter, longest = int(model["image_size"]), int(model["image_size_most"])
     return np.stack(bounded_size(images.height[rows], images.width[rows], shorter, longest), axis=1)
 
 
 def smallest(shapes: tuple[Shape, ...], sizes: Int64s) -> Shape:
-    """Return the smallest shape that fits images of these sizes (n, 2).
+    """Return the smallest shape into which images of these sizes (n, 2) fit.
 
     Raises:
         ValueError: No shape is large enough.
@@ -129,9 +131,9 @@ def smallest(shapes: tuple[Shape, ...], sizes: Int64s) -> Shape:
 
 
 def padding_fill(settings: Settings, images: ImageIndex, groups: list[ShapeGroup]) -> float:
-    """Return the share of image pixels in the padded batches.
+    """Return the fraction of pixels in padded batches that belong to images.
 
-    The share is computed from the first batches of the first epoch, BATCHES_LOOKED_AT over all
+    The fraction is computed from the first batches of the first epoch, BATCHES_LOOKED_AT over all
     devices.
 
     Raises:

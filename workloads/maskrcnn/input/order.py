@@ -1,8 +1,8 @@
-"""Order of the training images: each replica builds batches of a single orientation from its share.
+"""Order of the training images: each replica builds batches of a single orientation.
 
-The order matches maskrcnn_benchmark (data/samplers, mlcommons/training at v0.5), which uses a
-GroupedBatchSampler over a DistributedSampler. The replicas of a step therefore rarely all have the
-same orientation.
+Each replica builds batches from its share of the images. The order matches maskrcnn_benchmark
+(data/samplers, mlcommons/training at v0.5), which uses a GroupedBatchSampler over a
+DistributedSampler. In a step, the replicas therefore often have batches of different orientations.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from workloads.common.randomness import Permutation, stream
 class StreamOrder:
     """Assignment of the images of an epoch to steps and replicas.
 
-    Replica r of R has the r-th part of the epoch's permutation. Its batches are ordered by the
-    position of their first image. The last batch of an orientation is padded with the first images
-    of that orientation. If a replica has fewer batches than the epoch has steps, it starts again
-    with its first batch.
+    Replica number r gets the r-th of R equal slices of the epoch's permutation. The batches of a
+    replica are ordered by the position of their first image. The last batch of an orientation is
+    padded with the first images of that orientation. A replica with fewer batches than the epoch
+    has steps starts again with its first batch.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class StreamOrder:
         self._batches: dict[int, tuple[Int64s, Int64s]] = {}
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
-        """Return the images of a replica in a step, and their padded shape.
+        """Return a replica's images in a step, and their padded shape.
 
         The replica computes the positions first … stop - 1 of the global batch.
         """
@@ -49,7 +49,7 @@ class StreamOrder:
         return images[step], self.groups[group[step]].shape
 
     def _planned(self, replica: int) -> tuple[Int64s, Int64s]:
-        """Return the images (steps, B) and the groups (steps,) of a replica's batches."""
+        """Return the images (steps, B) and the shape groups (steps,) of a replica's batches."""
         positions = np.arange(replica * self.share, (replica + 1) * self.share) % len(self.images)
         drawn = self.permutation(positions)
         images, begins, groups = [], [], []

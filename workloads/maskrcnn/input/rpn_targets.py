@@ -1,4 +1,4 @@
-"""RPN targets: labels of the anchors of an image, a sample of anchors, and regression targets.
+"""RPN targets: labels of the anchors of an image, sampled anchors, regression targets.
 
 The sample is drawn by hash. The rules follow the reference (rpn/loss.py, matcher.py,
 balanced_positive_negative_sampler.py):
@@ -6,14 +6,15 @@ balanced_positive_negative_sampler.py):
 - An anchor is positive if its overlap with an object is 0.7 or more, or if no anchor overlaps that
   object more.
 - An anchor is negative if its overlap with every object is less than 0.3.
-- An anchor that reaches beyond the image is neither positive nor negative.
-- Up to half of a sample are positives.
+- An anchor that extends beyond the image is neither positive nor negative.
+- Up to half of the sampled anchors are positive.
 
-Most anchors are far from every object, so the code searches only a part of them. The anchors of a
-level with the same ratio have the same size. Their overlap with an object therefore depends only on
-the shared width, a function of the column, multiplied by the shared height, a function of the row.
-The anchors above a limit lie in a window of columns and rows, which is found without computing the
-overlap of each anchor. The compared numbers are bit-identical to those of an exhaustive search.
+Most anchors are far from every object, so the code searches only some of them. The anchors of a
+level with the same aspect ratio have the same size. The overlap of these anchors with an object
+therefore depends only on the intersection's width and height. The width is a function of the
+column, and the height is a function of the row. The anchors with an overlap above a limit are
+within a rectangle of columns and rows. The rectangle is found without computing the overlap of each
+anchor. The computed overlaps are bit-identical to the overlaps of an exhaustive search.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from workloads.maskrcnn import boxes
 from workloads.maskrcnn.anchors import Level
 
 POSITIVE_IOU, NEGATIVE_IOU = 0.7, 0.3
-"""Reference defaults.py, RPN.FG_IOU_THRESHOLD and BG_IOU_THRESHOLD."""
+"""IoU limits of positive and negative anchors (reference defaults.py, RPN.FG_IOU_THRESHOLD and
+BG_IOU_THRESHOLD).
+"""
 POSITIVE_FRACTION = 0.5
-"""Largest fraction of positives in a sample (reference defaults.py)."""
+"""Maximum fraction of positive anchors in a sample (reference defaults.py)."""
 
 
 @dataclass(frozen=True)
@@ -41,50 +44,56 @@ class Labels:
     """Labels of all A anchors of an image."""
 
     value: npt.NDArray[np.int8]
-    """(A,) 1 for positive, 0 for negative, -1 for ignored anchors."""
+    """(A,) 1 for positive anchors, 0 for negative anchors, -1 for ignored anchors."""
     positive: Int64s
-    """(p,) indices of the positives in ascending order."""
+    """(p,) indices of the positive anchors in ascending order."""
     owner: Int64s
-    """(p,) the object that each positive overlaps most."""
+    """(p,) index of the object that each positive anchor overlaps most."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """S sampled anchors of an image, positives first. Unused slots have weight 0."""
+    """The S sampled anchors of an image, with the positive anchors first.
+
+    Unused slots have weight 0.
+    """
 
     anchor: Int32s
-    """(S,) indices among all anchors."""
+    """(S,) index of each sampled anchor among all anchors."""
     label: Float32s
-    """(S,) 1 for positives, else 0."""
+    """(S,) 1 for positive anchors, else 0."""
     weight: Float32s
-    """(S,) 1, or 0 for unused slots."""
+    """(S,) 1 for used slots, 0 for unused slots."""
     offset: Float32s
-    """(S, 4) regression targets of the positives."""
+    """(S, 4) regression targets of the positive anchors."""
 
 
 @dataclass(frozen=True)
 class _Shared:
-    """Widths and heights that G objects share with the anchors of a level."""
+    """Widths and heights of the intersections of G objects and the anchors of a level."""
 
     level: Level
     width: Float64s
-    """(G, columns, R) shared widths in pixels."""
+    """(G, columns, R) widths of the intersections in pixels."""
     height: Float64s
-    """(G, rows, R) shared heights in pixels."""
+    """(G, rows, R) heights of the intersections in pixels."""
     areas: Float64s
-    """(G, R) sums of the areas of object and anchor."""
+    """(G, R) sum of the area of the object and the area of the anchor."""
 
     def overlap(self, pixels: Float64s, areas: Float64s) -> Float64s:
-        """Return the IoU for a shared area of `pixels`, with the same operations as `boxes.iou`."""
+        """Return the IoU for intersections of `pixels` pixels.
+
+        The operations are the same as in `boxes.iou`.
+        """
         return np.asarray(pixels / (areas - pixels))
 
 
 def label(levels: Sequence[Level], box: Float32s, height: int, width: int) -> Labels:
-    """Return the labels of the anchors of an image.
+    """Return the labels of an image's anchors.
 
     Args:
         levels: Levels of the anchors.
-        box: (G, 4) objects.
+        box: (G, 4) boxes of the objects.
         height: Height of the image without padding, in pixels.
         width: Width of the image without padding, in pixels.
     """
@@ -106,19 +115,22 @@ def label(levels: Sequence[Level], box: Float32s, height: int, width: int) -> La
 
 
 def _of_level(flat: npt.NDArray[np.generic], level: Level) -> npt.NDArray[np.generic]:
-    """Return the part of an array over all anchors that belongs to a level: (rows, columns, R)."""
+    """Return the slice of an array over all anchors that belongs to a level.
+
+    The slice has the shape (rows, columns, R).
+    """
     return flat[level.first : level.stop].reshape(level.height, level.width, len(level.base))
 
 
 def _mark_inside(level: Level, value: npt.NDArray[np.generic], height: int, width: int) -> None:
-    """Write 0 for the anchors that lie entirely inside the image."""
+    """Set `value` to 0 for the anchors that are entirely inside of the image."""
     for ratio, (left, top, right, bottom) in enumerate(level.base.tolist()):
         columns = _inside(left, right, width, level.stride)
         value[_inside(top, bottom, height, level.stride), columns, ratio] = 0
 
 
 def _inside(low: float, high: float, side: int, stride: int) -> slice:
-    """Return the cells along an axis whose anchor lies inside 0 … side - 1.
+    """Return the cells along an axis whose anchor is inside of 0 … side - 1.
 
     The anchor of the first cell extends from `low` to `high`.
     """
@@ -128,7 +140,7 @@ def _inside(low: float, high: float, side: int, stride: int) -> slice:
 def _best(levels: Sequence[Level], box: Float64s) -> tuple[Float64s, Int64s]:
     """Return the largest overlap (A,) of each anchor, and the best anchors of each object.
 
-    Overlaps that cannot influence a label are 0.
+    Overlaps that cannot influence a label are set to 0.
     """
     shared = [_shared(level, box) for level in levels]
     peaks = [
@@ -166,9 +178,10 @@ def _shared(level: Level, box: Float64s) -> _Shared:
 def _windows(
     shared: _Shared, peak: Float64s, limit: Float64s
 ) -> Iterator[tuple[int, int, slice, slice, Float64s]]:
-    """Yield the windows of anchors whose overlap may reach the limit (G,) of an object.
+    """Yield the rectangles of anchors whose overlap may reach an object's limit (G,).
 
-    Each item consists of object, ratio, rows, columns, and the overlaps (rows, columns).
+    Each item consists of the object, the aspect ratio, rows, columns, and the overlaps (rows,
+    columns).
     """
     for number, ratio in zip(*np.nonzero(peak >= limit[:, None]), strict=True):
         across, down = shared.width[number, :, ratio], shared.height[number, :, ratio]
@@ -180,9 +193,10 @@ def _windows(
 
 
 def _span(enough: Bools) -> slice:
-    """Return the span from the first to the last True.
+    """Return the slice from the first True to the last True.
 
-    No False lies in between, because the shared length rises to a maximum and then falls.
+    All values in between are True, because the length of the intersection increases to a maximum
+    and then decreases.
     """
     first = int(enough.argmax())
     return slice(first, len(enough) - int(enough[::-1].argmax()))
@@ -205,7 +219,7 @@ def sample(
 ) -> Sample:
     """Draw `slots` anchors by a hash of their indices.
 
-    At most half of the slots are positives. Negatives fill the remaining slots.
+    At most half of the slots are positive anchors. Negative anchors fill the remaining slots.
     """
     positive, owner = labels.positive, labels.owner
     most = int(slots * POSITIVE_FRACTION)
@@ -231,7 +245,10 @@ def sample(
 
 
 def _negatives(value: npt.NDArray[np.int8], count: int, key: np.uint64) -> Int64s:
-    """Return the first `count` negatives in a random order, or all negatives if there are fewer."""
+    """Return the first `count` negative anchors in a random order.
+
+    If there are fewer than `count`, all negative anchors are returned.
+    """
     order = Permutation(key, len(value))
     blocks: list[Int64s] = []
     have, first, size = 0, 0, max(2 * count, 1)

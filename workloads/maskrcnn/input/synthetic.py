@@ -1,4 +1,4 @@
-"""Synthetic batches of Mask R-CNN for throughput runs."""
+"""Synthetic batches of Mask R-CNN for throughput measurements."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from workloads.maskrcnn.input import rpn_targets
 
 
 class SyntheticSampleData(SyntheticData):
-    """Synthetic batches with the arrays of `SampleData`. The images fill the padded shape."""
+    """Synthetic batches with the same arrays as `SampleData`.
+
+    The images fill the padded shape.
+    """
 
     BATCHES = 2
     STREAM = "maskrcnn synthetic"
     OBJECTS = 7
-    """Objects per image: the mean of COCO."""
+    """Number of objects per image, which is the mean of COCO."""
     CORNERS = 16
-    """Points of an object's polygon, an ellipse. Each object has a single polygon."""
+    """Number of vertices of an object's polygon, an ellipse. Each object has a single polygon."""
 
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
         """Return random boxes, polygons, and anchor targets for `count` images."""

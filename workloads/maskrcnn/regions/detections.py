@@ -2,8 +2,8 @@
 
 The steps are a score filter, suppression within each class, and selection of the best detections of
 each image. The limits are part of the metric (reference modeling/roi_heads/box_head/inference.py).
-Equal scores are ordered by class, then by the rank of the proposal. In contrast, the reference
-keeps all detections whose score equals the hundredth score.
+Detections with equal scores are ordered by class, then by the rank of the proposal. In contrast,
+the reference keeps all detections whose score equals the hundredth score.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from workloads.maskrcnn.regions.rules import (
 
 @dataclass(frozen=True)
 class Detections:
-    """D detections for each of B images, best first. Empty slots have label 0."""
+    """D detections for each of B images, with the best detection first.
+
+    Empty slots have label 0.
+    """
 
     box: Float32s
-    """(B, D, 4)"""
+    """(B, D, 4) boxes of the detections."""
     score: Float32s
-    """(B, D)"""
+    """(B, D) scores of the detections."""
     label: Int32s
-    """(B, D) classes from 1."""
+    """(B, D) classes of the detections, from 1."""
     level: Int32s
-    """(B, D) level from which the mask is pooled, the finest 0."""
+    """(B, D) index of the level from which each mask is pooled. The finest level is 0."""
 
 
 def detect(
@@ -53,8 +56,8 @@ def detect(
         probabilities: (B, R, C + 1) class probabilities, background first.
         deltas: (B, R, C + 1, 4) box deltas.
         sizes: (B, 2) height and width of each image without padding.
-        rules: Counts and limits of the model.
-        suppress: The framework's non-maximum suppression.
+        rules: Numbers and limits of regions.
+        suppress: Non-maximum suppression of the framework.
     """
     shape = (len(proposals), rules.detections)
     box, score = np.zeros((*shape, 4), np.float32), np.zeros(shape, np.float32)
@@ -72,7 +75,10 @@ def detect(
 def _detect_one(
     proposed: Float32s, probabilities: Float32s, deltas: Float32s, size: Int32s, suppress: Suppress
 ) -> tuple[Float32s, Float32s, Int32s]:
-    """Return boxes, scores, and labels of an image, ordered by class, then by descending score."""
+    """Return the boxes, scores, and labels of the detections of an image.
+
+    The detections are ordered by class, then by descending score.
+    """
     scores = probabilities[: len(proposed), 1:]
     classes, rows = np.nonzero(scores.T > SCORE_MINIMUM)
     score = scores[rows, classes]

@@ -1,4 +1,4 @@
-"""Proposals and training targets, computed on the CPU between the two stages of the network."""
+"""Proposals and training targets, computed on the CPU between the two network stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from workloads.maskrcnn.regions.rois import sample
 from workloads.maskrcnn.regions.rules import RegionRules, Suppress
 
 SLOTS_ROUNDED = 8
-"""The number of positive slots is rounded up to a multiple of this, so that kernels see few shapes.
+"""The number of positive slots is rounded up to a multiple of this number, so that kernels are
+called with few shapes.
 """
 
 
@@ -27,9 +28,10 @@ def proposals(
     suppress: Suppress,
     training: bool,
 ) -> list[Proposals]:
-    """Return the proposals of each image, from RPN's `objectness` (B, A) and `deltas` (B, A, 4).
+    """Return the proposals of each image from the RPN's outputs.
 
-    `arrays` are the arrays of the batch.
+    The outputs are `objectness` (B, A) and `deltas` (B, A, 4). `arrays` contains the arrays of the
+    batch.
     """
     levels = anchors.level_anchors(model, *arrays["image"].shape[1:3])
     return propose(objectness, deltas, levels, arrays["size"], rules, suppress, training)
@@ -44,8 +46,8 @@ def learned(
 ) -> dict[str, Array]:
     """Return the training targets of a batch.
 
-    They are the arrays of `sampled` except `object`, and `mask`, float32 (B, M, 28, 28) of zeros
-    and ones.
+    The result contains the arrays of `sampled` except `object`, and `mask`, float32 (B, M, 28, 28)
+    of zeros and ones.
     """
     regions = sampled(proposed, arrays, seed, rules, every_slot)
     mask = mask_targets(
@@ -61,10 +63,10 @@ def sampled(
     rules: RegionRules,
     every_slot: bool = False,
 ) -> dict[str, Array]:
-    """Return the fields of a batch's `Regions`.
+    """Return the fields of `Regions` for a batch.
 
-    The shape of `object` is (B, M). M is the number of slots that the batch needs, rounded up by
-    `slots`, or the number of all slots with `every_slot`.
+    The shape of `object` is (B, M). By default, M is the number of slots that the batch needs,
+    rounded up by `slots`. With `every_slot`, M is the number of all slots.
     """
     coordinates = arrays["number"], int(arrays["epoch"][0]), seed
     regions = sample(proposed, arrays["box"], arrays["label"], *coordinates, rules)
@@ -91,9 +93,10 @@ def mask_targets(box: Float32s, label: Array, owner: Array, arrays: Arrays, side
 
 
 def slots(used: Array) -> int:
-    """Return the number of slots that the image with the most used slots needs, rounded up.
+    """Return the number of slots that a batch needs, rounded up.
 
-    `used` (B, M) marks the used slots, which come first. The result is at least 1 and at most M.
+    The image with the most used slots determines the number. `used` (B, M) marks the used slots,
+    which come first. The result is at least 1 and at most M.
     """
     most, available = int(used.sum(1).max(initial=1)), int(used.shape[1])
     return min(-(-most // SLOTS_ROUNDED) * SLOTS_ROUNDED, available)

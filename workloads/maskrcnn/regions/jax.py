@@ -1,9 +1,9 @@
 """Proposals, sampled regions, and detections in JAX.
 
-They are computed on the device, in arrays of fixed size.
+All three are computed on the device, in arrays of fixed size.
 
-Up to rounding, the results are those of the functions on the host (proposals.py, rois.py,
-detections.py). A selection is a fixed number of slots, and an array that marks the slots in use.
+Except for rounding, the results equal the results of the host functions (proposals.py, rois.py,
+detections.py). A selection has a fixed number of slots, and an array marks the used slots.
 
 Shapes: B images of a replica, A anchors, K proposals, R regions, D detections, C classes without
 background, G slots for objects.
@@ -33,29 +33,31 @@ NONE = -jnp.inf
 
 
 class Proposals(NamedTuple):
-    """Each image has K slots, and some may be unused.
+    """Proposals of a batch in K slots per image. Some slots may be unused.
 
     In evaluation, the slots are sorted by score, best first.
     """
 
     box: jax.Array
-    """Boxes, (B, K, 4)."""
+    """Boxes of the proposals, (B, K, 4)."""
     anchor: jax.Array
-    """Flat number of the anchor from which each box was decoded, (B, K)."""
+    """Index of the anchor from which each box was decoded, (B, K). Anchors of all levels share one
+    numbering.
+    """
     is_present: jax.Array
-    """Slots that contain a proposal, (B, K)."""
+    """Whether each slot contains a proposal, (B, K)."""
 
 
 def kept(box: jax.Array, is_present: jax.Array, most_iou: float) -> jax.Array:
-    """Return which boxes non-maximum suppression keeps, (N, n).
+    """Return whether non-maximum suppression keeps each box, (N, n).
 
-    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The number of
-    rounds is the length of the longest of the N lists.
+    A box is kept if no better kept box overlaps it by more than `most_iou`. The number of rounds is
+    the length of the longest of the N lists.
 
     Args:
         box: Boxes (N, n, 4), best first. Unused slots come last.
-        is_present: Slots that contain a box, (N, n).
-        most_iou: Largest overlap of two boxes that are both kept.
+        is_present: Whether each slot contains a box, (N, n).
+        most_iou: Maximum overlap of two kept boxes.
     """
     places = jnp.arange(box.shape[1])
 
@@ -78,8 +80,8 @@ def propose(
 ) -> Proposals:
     """Return the proposals of each image.
 
-    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed
-    over levels, and at most `rules.of_image` in evaluation.
+    The arguments are the same as for `propose` in proposals.py. K is the number of decoded boxes,
+    summed over levels. In evaluation, K is at most `rules.of_image`.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     scores, boxes_of, places, first = [], [], [], 0
@@ -101,21 +103,21 @@ def propose(
     if not training:
         score, chosen = jax.lax.top_k(score, min(rules.of_image, score.shape[1]))
         return Proposals(_rows(box, chosen), jnp.take_along_axis(anchor, chosen, 1), score > NONE)
-    flat = score.ravel()  # of all images together
+    flat = score.ravel()  # scores of all images together
     _, chosen = jax.lax.top_k(flat, min(rules.of_batch, flat.size))
     is_best = jnp.zeros(flat.shape, bool).at[chosen].set(True).reshape(score.shape)
     return Proposals(box, anchor, is_best & (score > NONE))
 
 
 def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
-    """Return the fields of `rois.Regions`, by name.
+    """Return the fields of `rois.Regions` by name.
 
     Args:
         proposed: Proposals of the batch.
-        batch: `box` (B, G, 4) and `label` (B, G) of objects, and the hashes of all anchors and
-            objects as two 32-bit words, `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), lower
-            word first.
-        rules: Numbers of regions and thresholds.
+        batch: `box` (B, G, 4) and `label` (B, G) of objects, and hashes of all anchors and objects.
+            Each hash consists of two 32-bit words, lower word first: `anchor_hash` (B, A, 2) and
+            `object_hash` (B, G, 2).
+        rules: Numbers and thresholds of regions.
     """
     box, label = batch["box"], batch["label"]
     candidates = jnp.concatenate([proposed.box, box], 1)
@@ -130,7 +132,7 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
     *_, order = jax.lax.sort(
         (kind, hashes[..., 1], hashes[..., 0], places), dimension=1, num_keys=3
     )
-    # The sampled positives come first, then background.
+    # The sampled positive regions come first, followed by background regions.
     slot, count = jnp.arange(rules.regions), positive.sum(1, keepdims=True)
     learned = jnp.minimum(count, rules.positives)
     rank = jnp.where(slot < learned, slot, slot - learned + count)
@@ -158,16 +160,16 @@ def detect(
 ) -> Values:
     """Return the fields of `detections.Detections` by name.
 
-    They are `box` (B, D, 4), and `score`, `label`, `level` (B, D).
+    The fields are `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
-    All images and classes are suppressed in parallel, each over all regions.
+    Suppression runs for all images and classes in parallel, each over all regions.
 
     Args:
-        proposed: Proposals of the batch. Each is a region.
+        proposed: Proposals of the batch. Each proposal is a region.
         probabilities: Class probabilities (B, R, C + 1).
         deltas: Box deltas (B, R, C + 1, 4).
         sizes: Height and width of each image, (B, 2).
-        rules: Numbers of detections and thresholds.
+        rules: Numbers and thresholds of detections.
     """
     images, regions, classes = len(sizes), deltas.shape[1], deltas.shape[2] - 1
     moved = boxes.decode(deltas[:, :, 1:].swapaxes(1, 2), proposed.box[:, None], boxes.ROI_WEIGHTS)
@@ -197,5 +199,5 @@ def _rows(array: jax.Array, places: jax.Array) -> jax.Array:
 
 
 def _inside(box: jax.Array, sizes: jax.Array) -> jax.Array:
-    """Clip boxes (…, 4) to images of `sizes` (…, 2), height and width."""
+    """Clip boxes (…, 4) to images of size `sizes` (…, 2), height and width."""
     return jnp.clip(box, 0, jnp.tile(sizes[..., ::-1] - 1, 2).astype(box.dtype))

@@ -1,10 +1,11 @@
 """Conversion of RPN's outputs to proposals.
 
 The best anchors of each level are decoded, clipped, and suppressed. Then the best proposals over
-all levels are selected. In training, the final limit applies to all images of a device together. In
-evaluation, it applies to each image (reference modeling/rpn/inference.py). Anchors are ranked by
-their logits. The reference ranks them by the sigmoid, which rounds the largest logits to equal
-scores. If scores are equal, the earlier image, the finer level, and the lower anchor come first.
+all levels are selected. In training, the limit on the number of proposals applies to all images of
+a device together. In evaluation, the limit applies to each image (reference
+modeling/rpn/inference.py). Anchors are ranked by their logits. In contrast, the reference ranks
+anchors by the sigmoid, which rounds the largest logits to equal scores. Proposals with equal scores
+are ordered by image, then from the finest to the coarsest level, then by anchor index.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from workloads.maskrcnn.regions.rules import PROPOSAL_NMS_IOU, RegionRules, Supp
 
 @dataclass(frozen=True)
 class Proposals:
-    """n proposals of an image, best first."""
+    """The n proposals of an image, best first."""
 
     box: Float32s
-    """(n, 4)"""
+    """(n, 4) boxes of the proposals."""
     anchor: Int64s
     """(n,) index of the anchor from which each proposal was decoded."""
 
@@ -48,9 +49,9 @@ def propose(
         deltas: (B, A, 4) box deltas.
         anchors: (A_l, 4) anchors of each level, from fine to coarse.
         sizes: (B, 2) height and width of each image without padding.
-        rules: Counts of the model.
-        suppress: The framework's non-maximum suppression.
-        training: Whether to use the counts of training rather than those of evaluation.
+        rules: Numbers and limits of proposals.
+        suppress: Non-maximum suppression of the framework.
+        training: Whether to use the numbers for training instead of the numbers for evaluation.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     of_images: list[list[Proposals]] = [[] for _ in objectness]
@@ -102,9 +103,9 @@ def _merged(parts: list[Proposals]) -> Proposals:
 def _best(
     proposals: list[Proposals], scores: list[Float32s], of_image: int, of_batch: int | None
 ) -> list[Proposals]:
-    """Return the best `of_batch` proposals of all images, or the best `of_image` of each image.
+    """Return the best `of_batch` proposals of all images, or `of_image` of each image.
 
-    If `of_batch` is None, `of_image` applies. The proposals of an image are ordered best first.
+    If `of_batch` is None, `of_image` applies. The proposals of an image are sorted, best first.
     """
     kept = [top(score, min(of_image, len(score))) for score in scores]
     if of_batch is not None:

@@ -1,14 +1,13 @@
 """Proposals, sampled regions, and detections in PyTorch.
 
-They are computed on the GPU, so that no map is copied to the host.
+All three are computed on the GPU, so that no feature map is copied to the host.
 
-Up to rounding, the results are those of the functions on the host (proposals.py, rois.py,
-detections.py), which use the same hash. A selection is a fixed number of slots with weights. The
-order of equal scores is undefined.
+Except for rounding, the results equal the results of the host functions (proposals.py, rois.py,
+detections.py), which use the same hash. A selection has a fixed number of slots with weights. The
+order of proposals with equal scores is undefined.
 
-If the suite's suppression kernel is not available, suppression waits for the device. If the suite's
-kernel for masks is not available, the host computes the mask targets while the device computes the
-heads (`Positives`).
+Without the suite's suppression kernel, suppression waits for the device. Without the suite's kernel
+for masks, the host computes the mask targets while the device computes the heads (`Positives`).
 """
 
 from __future__ import annotations
@@ -56,13 +55,13 @@ def iou(first: Tensor, second: Tensor) -> Tensor:
     high = torch.minimum(first[:, :, None, 2:], second[:, None, :, 2:])
     width, height = (
         (high - low + 1).clamp(min=0).unbind(-1)
-    )  # `prod` would be compiled at its first use
+    )  # unlike `prod`, which would be compiled at its first use
     shared = width * height
     return shared / (area(first)[:, :, None] + area(second)[:, None] - shared)
 
 
 def encode(boxes: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
-    """Return the deltas (…, 4) that transform references into boxes."""
+    """Return the deltas (…, 4) that convert references into boxes."""
     of_moves, of_sizes = _factors(weights)
     size, scales_with_devices = (
         corners[..., 2:] - corners[..., :2] + 1 for corners in (boxes, references)
@@ -74,7 +73,10 @@ def encode(boxes: Tensor, references: Tensor, weights: Sequence[float]) -> Tenso
 
 
 def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
-    """Return boxes (…, 4) from deltas (…, 4) and references (…, 4). NaN deltas become 0."""
+    """Return boxes (…, 4) from deltas (…, 4) and references (…, 4).
+
+    NaN deltas become 0.
+    """
     of_moves, of_sizes = _factors(weights)
     moved = deltas.nan_to_num(0.0, 1e6, -1e6)
     scales_with_devices = references[..., 2:] - references[..., :2] + 1
@@ -94,7 +96,7 @@ def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tens
 def _factors(weights: Sequence[float]) -> tuple[float, float]:
     """Return the weight of x and y, and the weight of width and height.
 
-    They are Python numbers, because copying a tensor of weights would wait for the device.
+    The weights are Python numbers, because copying a tensor of weights would wait for the device.
     """
     assert weights[0] == weights[1], "x and y share a weight"
     assert weights[2] == weights[3], "width and height share a weight"
@@ -102,11 +104,11 @@ def _factors(weights: Sequence[float]) -> tuple[float, float]:
 
 
 def kept(boxes: Tensor, scores: Tensor, most_iou: float) -> Tensor:
-    """Return the boxes that non-maximum suppression keeps as (B, n): 1 if kept, otherwise 0.
+    """Return 1 for each box that non-maximum suppression keeps, else 0, (B, n).
 
-    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The boxes (B,
-    n, 4) are sorted, best first. If the suite's kernel is not available, torchvision's kernel runs
-    for each image separately and waits for the device.
+    A box is kept if no better kept box overlaps it by more than `most_iou`. The boxes (B, n, 4)
+    must be sorted, best first. Without the suite's kernel, torchvision's kernel runs for each image
+    separately and waits for the device.
     """
     edges, keeps = torch.cat([boxes[..., :2], boxes[..., 2:] + 1], -1), torch.zeros_like(scores)
     if boxes.is_cuda and boxes.shape[1] <= kernels.MAX_BOXES and kernels.usable():
@@ -124,11 +126,11 @@ def propose(
     rules: RegionRules,
     training: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return boxes (B, K, 4), their anchors (B, K), and the slots that contain a proposal (B, K).
+    """Return boxes (B, K, 4), their anchors (B, K), and whether each slot is used (B, K).
 
-    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed
-    over levels. In evaluation, K is at most `rules.of_image`, and the slots are sorted by score,
-    best first.
+    The arguments are the same as for `propose` in proposals.py. K is the number of decoded boxes,
+    summed over levels. In evaluation, K is at most `rules.of_image`, and the slots are sorted by
+    score, best first.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     limits = edges(sizes, objectness)[:, None]
@@ -166,9 +168,9 @@ def propose(
 
 
 def edges(sizes: Tensor, like: Tensor) -> Tensor:
-    """Return the largest box coordinates (B, 4) within images of `sizes` (B, 2).
+    """Return the largest box coordinates (B, 4) within images of size `sizes` (B, 2).
 
-    Sizes are heights and widths.
+    The sizes are heights and widths.
     """
     return (sizes.flip(1).repeat(1, 2) - 1).to(like.dtype)
 
@@ -183,17 +185,17 @@ def detect(
 ) -> Tensors:
     """Return the fields of `detections.Detections` by name.
 
-    They are `box` (B, D, 4), and `score`, `label`, `level` (B, D).
+    The fields are `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
-    All images and classes are suppressed in parallel, each over all R regions.
+    Suppression runs for all images and classes in parallel, each over all R regions.
 
     Args:
         proposals: Boxes of the regions, (B, R, 4).
-        is_present: Slots that contain a proposal, (B, R).
+        is_present: Whether each slot contains a proposal, (B, R).
         probabilities: Class probabilities, (B, R, C + 1).
         deltas: Box deltas, (B, R, C + 1, 4).
         sizes: Height and width of each image, (B, 2).
-        rules: Numbers of detections and thresholds.
+        rules: Numbers and thresholds of detections.
     """
     images, regions, classes = len(proposals), proposals.shape[1], probabilities.shape[2] - 1
     moved = decode(deltas[:, :, 1:].transpose(1, 2), proposals[:, None], conventions.ROI_WEIGHTS)
@@ -229,8 +231,8 @@ def sample(
         proposals: Result of `propose`.
         box: Boxes of the objects, (B, G, 4).
         label: Labels of the objects, (B, G). 0 marks an empty slot.
-        keys: Result of `keys`, (B, 2).
-        rules: Numbers of regions and thresholds.
+        keys: Result of the function `keys`, (B, 2).
+        rules: Numbers and thresholds of regions.
     """
     proposed, anchor, is_used = proposals
     candidates, usable = torch.cat([proposed, box], 1), torch.cat([is_used, label > 0], 1)
@@ -244,7 +246,8 @@ def sample(
     most = min(rules.positives, positive.shape[1])
     few = torch.where(positive, random, _LAST).topk(most, 1, largest=False)
     learned = torch.zeros_like(positive).scatter(1, few.indices, few.values < _LAST)
-    # The sampled positives come first, then background. Both are ordered by hash.
+    # The sampled positive regions come first, followed by background regions. Both groups are
+    # ordered by hash.
     order = torch.where(learned, random, torch.where(usable & ~positive, random | 1 << 62, _LAST))
     values, chosen = order.topk(min(rules.regions, order.shape[1]), 1, largest=False)
     weight = (values < _LAST).to(box.dtype)
@@ -266,7 +269,7 @@ def _rows(boxes: Tensor, places: Tensor) -> Tensor:
 
 
 def level(boxes: Tensor, rules: RegionRules) -> Tensor:
-    """Return the pyramid level of boxes, as `RegionRules.level` does."""
+    """Return the pyramid level of each box, as `RegionRules.level` does."""
     ratio = area(boxes).sqrt() / rules.level_size + float(ROUNDING)
     return (
         ((ratio.log2() + rules.level_base).floor() - 2).clamp(0, rules.levels - 1).to(torch.int32)
@@ -274,9 +277,9 @@ def level(boxes: Tensor, rules: RegionRules) -> Tensor:
 
 
 def keys(number: Int64s, epoch: int, seed: int) -> Int64s:
-    """Return the hash keys (B, 2) of each image: for its anchors and for its objects.
+    """Return two hash keys (B, 2) for each image: for its anchors and for its objects.
 
-    They are computed on the host.
+    The keys are computed on the host.
     """
     kinds = np.array([OF_ANCHORS, OF_OBJECTS])
     return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(
@@ -285,7 +288,7 @@ def keys(number: Int64s, epoch: int, seed: int) -> Int64s:
 
 
 class Positives:
-    """Asynchronous copies to the host of the regions for which it computes mask targets."""
+    """Asynchronous host copies of the regions for which the host computes mask targets."""
 
     def __init__(self, regions: Tensors) -> None:
         self.copies = [
@@ -298,7 +301,7 @@ class Positives:
     def masks(self, arrays: Arrays, side: int) -> Float32s:
         """Wait for the copies and return the mask targets (B, M, side, side).
 
-        They are those of `host.mask_targets`.
+        The function `host.mask_targets` computes the targets.
         """
         if self.arrived is not None:
             self.arrived.synchronize()
@@ -315,9 +318,9 @@ def learned(
 ) -> Tensors:
     """Return the sampled regions that `Detector` pools, and their targets.
 
-    `batch` holds `size`, `box`, and `label` of data.py, and `keys` of the function `keys`. If it
-    also holds `POLYGONS`, the result includes `mask` (B, M, side, side), the mask targets of
-    `host.mask_targets`.
+    `batch` contains `size`, `box`, and `label` of data.py, and the result of the function `keys`.
+    If `batch` also contains `POLYGONS`, the result includes `mask` (B, M, side, side), the same
+    mask targets as from `host.mask_targets`.
     """
     proposals = propose(objectness, deltas, anchors, batch["size"], rules)
     regions = sample(proposals, batch["box"], batch["label"], batch["keys"], rules)
@@ -340,7 +343,7 @@ def _masks_agree() -> bool:
 
 
 def _masks_differ() -> Tensor:
-    """Check whether device and host masks differ for 400 test regions.
+    """Return whether device masks and host masks differ for 400 test regions.
 
     The objects are ten stars with twelve corners each, two polygons per object.
     """

@@ -1,8 +1,8 @@
-"""Sampling of regions for training: proposals are matched with objects and sampled by hash.
+"""Sampling of training regions: proposals are matched with objects and drawn by hash.
 
-The arrays have fixed sizes. The positives of an image come first, then background, then unused
-slots of weight 0. The first `RegionRules.positives` slots therefore contain all regions that train
-the mask head (reference modeling/roi_heads/).
+The arrays have fixed sizes. The positive regions of an image come first, then background regions,
+then unused slots with weight 0. The first `RegionRules.positives` slots therefore contain all
+regions that train the mask head (reference modeling/roi_heads/).
 """
 
 from __future__ import annotations
@@ -18,31 +18,38 @@ from workloads.maskrcnn.regions.proposals import Proposals
 from workloads.maskrcnn.regions.rules import MATCH_IOU, RegionRules
 
 KEY = "regions"
-"""Random stream of the hash."""
+"""Name of the random stream of the hash."""
 OF_ANCHORS, OF_OBJECTS = 0, 1
-"""Coordinate of the hash that determines whether the next coordinate counts anchors or objects."""
+"""Coordinate of the hash. This coordinate determines whether the next coordinate is the index of an
+anchor or of an object.
+"""
 
 
 @dataclass(frozen=True)
 class Regions:
-    """R regions for each of B images. Only the first M regions of an image can be positive."""
+    """R sampled regions for each of B images.
+
+    Only the first M regions of an image can be positive.
+    """
 
     box: Float32s
-    """(B, R, 4)"""
+    """(B, R, 4) boxes of the regions."""
     level: Int32s
-    """(B, R) level from which each region is pooled, the finest 0."""
+    """(B, R) index of the level from which each region is pooled. The finest level is 0."""
     label: Int32s
-    """(B, R) classes from 1, or 0 for background and unused slots."""
+    """(B, R) classes from 1. Background regions and unused slots have class 0."""
     weight: Float32s
-    """(B, R) 1, or 0 for unused slots."""
+    """(B, R) weights: 1 for used slots, 0 for unused slots."""
     delta: Float32s
-    """(B, R, 4) regression targets, 0 unless the region is positive."""
+    """(B, R, 4) regression targets, which are 0 unless the region is positive."""
     object: Int32s
-    """(B, M) index of the matched object in its image, 0 unless the region is positive."""
+    """(B, M) index of the matched object within its image. The index is 0 unless the region is
+    positive.
+    """
 
     @property
     def positive(self) -> np.ndarray:
-        """Return an array (B, M) that is True for the positive regions."""
+        """Return whether each of the first M regions is positive, (B, M)."""
         return self.label[:, : self.object.shape[1]] > 0
 
 
@@ -55,20 +62,20 @@ def sample(
     seed: int,
     rules: RegionRules,
 ) -> Regions:
-    """Return the regions of a batch, sampled from the proposals and the objects of each image.
+    """Return the regions of a batch, sampled from proposals and objects of each image.
 
-    The objects of an image are also candidates for regions. The hash depends on seed, epoch, image
-    number, and the anchor of the proposal or the slot of the object. If rounding changes the order
-    of the proposals, the sample stays the same.
+    The objects of an image are also candidates for regions. The hash depends on the seed, the
+    epoch, the image number, and the anchor of the proposal or the slot of the object. If rounding
+    changes the order of the proposals, the sample therefore stays the same.
 
     Args:
         proposals: Proposals of each image.
-        box: (B, G, 4) objects.
+        box: (B, G, 4) boxes of the objects.
         label: (B, G) classes from 1, or 0 for an empty slot.
         number: (B,) index of each image in the data set.
         epoch: Number of the epoch.
         seed: Seed of the run.
-        rules: Counts of the model.
+        rules: Numbers and limits of regions.
     """
     shape, key = (len(proposals), rules.regions), stream(seed, KEY, epoch)
     regions = Regions(
@@ -103,11 +110,12 @@ def sample(
 
 
 def hashes(seed: int, epoch: int, number: Int64s, kind: int, count: int) -> UInt64s:
-    """Return a hash for each of the first `count` anchors or objects of each image, (B, count).
+    """Return a hash for each of an image's first `count` anchors or objects, (B, count).
 
     `sample` chooses the allowed candidates with the lowest hashes.
 
-    `kind` is OF_ANCHORS or OF_OBJECTS. `number` (B,) are the indices of the images in the data set.
+    `kind` is OF_ANCHORS or OF_OBJECTS. `number` (B,) contains the indices of the images in the data
+    set.
     """
     return bits(stream(seed, KEY, epoch), number[:, None], kind, np.arange(count))
 
@@ -116,8 +124,9 @@ def match(candidates: Float32s, objects: Float32s) -> tuple[Int64s, np.ndarray]:
     """Match candidates (n, 4) with objects (g, 4).
 
     Returns:
-        The object (n,) with the largest overlap for each candidate, the first if several are equal,
-        and whether each candidate (n,) is positive, that is, its overlap is at least MATCH_IOU.
+        Two arrays (n,). The first array contains the object with the largest overlap for each
+        candidate, or the first of several objects with equal overlap. The second array is True for
+        positive candidates, whose overlap is at least MATCH_IOU.
     """
     if not len(objects):
         return np.zeros(len(candidates), np.int64), np.zeros(len(candidates), bool)
@@ -127,6 +136,9 @@ def match(candidates: Float32s, objects: Float32s) -> tuple[Int64s, np.ndarray]:
 
 
 def _drawn(allowed: np.ndarray, random: np.ndarray, most: int) -> Int64s:
-    """Return the indices of the `most` candidates with the lowest hashes, in order."""
+    """Return the indices of the `most` allowed candidates with the lowest hashes.
+
+    The indices are sorted by hash.
+    """
     indices = np.flatnonzero(allowed)
     return indices[np.argsort(random[indices], kind="stable")[:most]]

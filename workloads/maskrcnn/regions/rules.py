@@ -1,4 +1,4 @@
-"""Counts of proposals, regions, and detections, the pooling level of a region, and shared types."""
+"""Numbers of proposals, regions, and detections, pooling level of a region, and types."""
 
 from __future__ import annotations
 
@@ -12,56 +12,63 @@ from workloads.common.arrays import Float32s, Int32s, Int64s
 from workloads.maskrcnn.boxes import area, functions
 
 Suppress = Callable[[Float32s, Float32s, float], Int64s]
-"""A framework's non-maximum suppression.
+"""Non-maximum suppression of a framework.
 
-The arguments are boxes (n, 4) whose right and bottom edges do *not* belong to them, scores (n,),
-and the overlap above which the box with the lower score is dropped. The result is the indices (k,)
-of the kept boxes, best first. If scores are equal, the box with the lower index is better.
+The arguments are boxes (n, 4), scores (n,), and a maximum overlap. The right and bottom edges of
+these boxes do *not* belong to the boxes. If the overlap of two boxes is larger than the maximum,
+the box with the lower score is dropped. The result is the indices (k,) of the kept boxes, best
+first. For equal scores, the box with the lower index is better.
 """
 
 PROPOSAL_NMS_IOU = 0.7
 DETECTION_NMS_IOU = 0.5
 SCORE_MINIMUM = 0.05
-"""Detections must have a higher score than this."""
+"""Score that a detection must exceed."""
 MATCH_IOU = 0.5
-"""A region is positive if its IoU with an object is at least this.
+"""Minimum IoU of a positive region and an object.
 
 All other regions are background.
 """
 ROUNDING = np.float32(1e-6)
-"""Added to the ratio of the sides before the logarithm (reference poolers.py)."""
+"""Number that is added to the ratio of the side lengths before the logarithm (reference
+poolers.py).
+"""
 
 
 @dataclass(frozen=True)
 class RegionRules:
-    """Counts of a model (reference config/defaults.py)."""
+    """Numbers and limits of regions of a model (reference config/defaults.py)."""
 
     before_nms: tuple[int, int]
-    """Anchors decoded per level and image, in training and in evaluation."""
+    """Number of anchors decoded per level and image, in training and in evaluation."""
     after_nms: tuple[int, int]
-    """Anchors kept per level and image after suppression, in training and in evaluation."""
+    """Number of anchors kept per level and image after suppression, in training and in
+    evaluation.
+    """
     of_batch: int
-    """Proposals for *all* images of a device in training."""
+    """Number of proposals for *all* images of a device in training."""
     of_image: int
-    """Proposals per image in evaluation."""
+    """Number of proposals per image in evaluation."""
     regions: int
-    """Regions sampled per image in training."""
+    """Number of regions sampled per image in training."""
     positives: int
-    """Largest number of positive regions per image."""
+    """Maximum number of positive regions per image."""
     detections: int
-    """Detections per image."""
+    """Number of detections per image."""
     levels: int
-    """Number of levels from which regions are pooled. The finest has stride 4."""
+    """Number of levels from which regions are pooled. The finest level has stride 4."""
     level_size: float
-    """Side in pixels of the smallest region of level `level_base`."""
+    """Side length in pixels of the smallest region of level `level_base`."""
     level_base: int
-    """Level of a region of `level_size`, counted as in the reference: the finest is level 2."""
+    """Level of a region with side length `level_size`. Levels are numbered as in the reference,
+    so the finest level is 2.
+    """
     mask_side: int
     """Width and height of the masks that the network returns."""
 
     @classmethod
     def of(cls, model: Mapping[str, Json], of_batch: int) -> RegionRules:
-        """Return the counts of a `model`.
+        """Return the numbers and limits in the settings `model`.
 
         `of_batch` is the hyperparameter `num_image_candidates`.
         """
@@ -85,9 +92,10 @@ class RegionRules:
         )
 
     def level(self, boxes: Float32s) -> Int32s:
-        """Return the level (…,), counted from 0, from which boxes (…, 4) are pooled.
+        """Return the level (…,) from which each of the boxes (…, 4) is pooled.
 
-        It is floor(base + log2(√area / size + 1e-6)) - 2, clipped to the existing levels.
+        The level is floor(base + log2(√area / size + 1e-6)) - 2, clipped to the existing levels.
+        The finest level is 0.
         """
         xp = functions(boxes)
         ratio = xp.sqrt(area(boxes)) / np.float32(self.level_size) + ROUNDING
@@ -97,11 +105,12 @@ class RegionRules:
 
 
 def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
-    """Return the indices of the boxes (n, 4) that suppression keeps, best first.
+    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression.
 
-    The right and bottom pixels belong to a box, so 1 is added to these edges before the call of
-    `suppress`. With this correction the result of every framework equals the reference's. Without
-    it, the overlap of small boxes would be too small.
+    The best box is first. The right and bottom edge pixels belong to a box, so 1 is added to these
+    edges before the call of `suppress`. With this correction, the result of every framework equals
+    the reference's result. Without the correction, the computed overlap of small boxes would be too
+    small.
     """
     edges = boxes.copy()
     edges[:, 2:] += 1
@@ -109,7 +118,7 @@ def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: 
 
 
 def stacked(parts: list[Float32s]) -> Float32s:
-    """Return the boxes (n_i, 4) of B images in an array (B, most, 4), padded with zeros.
+    """Return the boxes (n_i, 4) of B images as an array (B, most, 4), padded with zeros.
 
     `most` is the largest n_i, but at least 1.
     """

@@ -1,6 +1,6 @@
-"""Training samples of NCF, drawn on the device in PyTorch from the positions of a step.
+"""Training samples of NCF, generated on the device in PyTorch from a step's positions.
 
-They equal data.py's bit for bit.
+The samples are bit-identical to the samples of data.py.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Sampler:
-    """Device copy of the arrays from which data.py draws samples on the host.
+    """Device copy of the arrays from which data.py generates samples on the host.
 
-    ML-20M takes 0.6 GB.
+    For ML-20M, the copy needs 0.6 GB.
     """
 
     user: Tensor
-    """Users of the training positives, (P,) int32."""
+    """User of each training positive, (P,) int32."""
     item: Tensor
-    """Items of the training positives, (P,) int32."""
+    """Item of each training positive, (P,) int32."""
     bitmap: Tensor
     """Bitmap of each user's positives, (users · row_bytes,) uint8."""
     row_bytes: int
@@ -63,14 +63,14 @@ class Sampler:
     def __call__(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
         """Return `user` and `item` int64, `label` and `weight` float32, each (count,).
 
-        `order` and `draw` are the arrays of `data.drawn_by_device`.
+        `order` and `draw` are the arrays from `data.drawn_by_device`.
         """
         return (self.by_kernel if order.is_cuda and kernels.usable() else self.by_operators)(
             order, draw, count
         )
 
     def by_kernel(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
-        """Draw the samples in a single launch of a Triton kernel."""
+        """Generate the samples with a single launch of a Triton kernel."""
         from workloads.frameworks.pytorch.kernels import triton_kernels
 
         samples = {
@@ -93,7 +93,10 @@ class Sampler:
         return samples
 
     def by_operators(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
-        """Draw the same samples with PyTorch's operators. Each redraw waits for the device."""
+        """Generate the same samples with PyTorch operators.
+
+        Each repeated draw waits for the device.
+        """
         first, real, key = draw
         at = torch.arange(count, device=order.device)
         counts = at < real
@@ -124,7 +127,7 @@ class Sampler:
         }
 
     def _permuted(self, order: Tensor, x: Tensor) -> Tensor:
-        """Apply the permutation's rounds once."""
+        """Apply all rounds of the permutation once."""
         left, right = x // self.right, x % self.right
         for number, table in enumerate(order.long()):
             if number % 2:

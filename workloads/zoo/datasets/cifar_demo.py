@@ -1,8 +1,8 @@
-"""Generated data set of LittleCNN's demo: ten classes of objects in images of 32 × 32 pixels.
+"""Generated data set of LittleCNN's demo: images of 32 × 32 pixels with ten classes.
 
-The outline determines the class, as in `imagenet-demo`. Textures and hues are only correlated with
-it. Position, size, rotation, background and light vary. Therefore a linear classifier on raw pixels
-remains far below the accuracy of the network.
+The outline of an object determines its class, as in `imagenet-demo`. Texture and hue are only
+correlated with the class. Position, size, rotation, background, and light vary. A linear classifier
+on raw pixels therefore has a much lower accuracy than the network.
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
 
 SEED = 1
-"""Seed of the data set. Runs use separate seeds."""
+"""Seed of the data set. The seed does not depend on the seed of a run."""
 SIDE = 32
 SIZES = {"train": 4000, "val": 1000}
-"""Number of images per split. The classes alternate, so they are equally frequent."""
+"""Number of images in each split. The classes alternate, so all classes are equally frequent."""
 RADIUS = (0.30, 0.42)
-"""Minimum and maximum radius of the object, relative to the side of the image."""
+"""Minimum and maximum radius of the object, as a fraction of the side of the image."""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.85, 0.4
-"""Probability that an object has the texture or hue of its class. Lower values make the task
-harder."""
+"""Probabilities that an object has the texture and the hue of its class. Lower values make the task
+harder.
+"""
 
 
 def draw(split: str, index: int) -> UInt8s:
-    """Draw image `index` of a split, (32, 32, 3) uint8 RGB. Its class is index % 10."""
+    """Draw image `index` of a split, (32, 32, 3) uint8 RGB.
+
+    The class of the image is index % 10.
+    """
     draws = Draws(fold(stream(SEED, f"cifar-demo {split}"), index))
     canvas = scenes.background(draws.part(1), SIDE, SIDE)
     scenes.clutter(canvas, draws.part(2), draws.integer(0, 1))
@@ -63,7 +67,10 @@ class CifarDemo(Generated, arrays.ArrayDataset):
     image_size = SIDE
 
     def generate(self, folder: Path) -> Manifest:
-        """Draw and write both splits, which takes a few seconds."""
+        """Draw and write both splits, and return the manifest.
+
+        The generation takes a few seconds.
+        """
         counts = arrays.write(folder, {split: images(split) for split in SIZES})
         source = {"name": "generated", "bytes": 0, "sha256": ""}
         return Manifest(self.name, source, self.options(), {**counts, "classes": len(CLASSES)})

@@ -1,6 +1,6 @@
-"""Fashion-MNIST (Xiao et al. 2017): gray images of 28 × 28 pixels, from a Debian package.
+"""Fashion-MNIST (Xiao et al. 2017): gray images of 28 × 28 pixels.
 
-The package contains gzipped IDX files.
+The source is a Debian package with gzipped IDX files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from workloads.files import open_stream
 PACKAGED = Path("/usr/share/datasets/fashion-mnist")
 SPLITS = {"train": "train", "val": "t10k"}
 IMAGES_MAGIC, LABELS_MAGIC = 0x803, 0x801
-"""First four bytes, big-endian: unsigned bytes in three dimensions or in one (the IDX format)."""
+"""First four bytes of an IDX file as a big-endian number: 2051 for unsigned bytes in three
+dimensions, 2049 for unsigned bytes in one dimension.
+"""
 CLASSES = (
     "T-shirt or top",
     "trouser",
@@ -34,13 +36,13 @@ CLASSES = (
 )
 SIDE = 28
 BYTES_MAXIMUM = 16 + COUNTS["fashion-mnist"]["train"] * SIDE**2
-"""Maximum size of an uncompressed file."""
+"""Maximum size of an uncompressed file in bytes."""
 
 
 def read_idx(path: Path, magic: int) -> UInt8s:
-    """Read the array of a gzipped IDX file.
+    """Return the array in a gzipped IDX file.
 
-    Raises ValueError if its header and content do not match.
+    Raises ValueError if the header and the content do not match.
     """
     try:
         with open_stream(path) as file, gzip.open(file) as unpacked:
@@ -57,9 +59,9 @@ def read_idx(path: Path, magic: int) -> UInt8s:
 
 
 def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
-    """Return images (N, 28, 28) and labels (N,) of `train` or `val`.
+    """Return the images (N, 28, 28) and labels (N,) of `train` or `val`.
 
-    Raises ValueError with the name of an invalid file.
+    Raises ValueError if a file is invalid. The error message contains the file name.
     """
     images = read_idx(source / f"{SPLITS[split]}-images-idx3-ubyte.gz", IMAGES_MAGIC)
     labels = read_idx(source / f"{SPLITS[split]}-labels-idx1-ubyte.gz", LABELS_MAGIC)
@@ -71,7 +73,10 @@ def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
 
 
 class FashionMNIST(arrays.ArrayDataset):
-    """Fashion-MNIST, prepared as arrays. Gray values are repeated in all three channels."""
+    """Fashion-MNIST, prepared as arrays.
+
+    The gray values are repeated in all three channels.
+    """
 
     name = "fashion-mnist"
     image_size = SIDE

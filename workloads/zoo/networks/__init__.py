@@ -1,4 +1,4 @@
-"""Networks of the zoo by name, built from layer lists for an image size."""
+"""The zoo's networks by name, built from layer lists for an image size."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from workloads.common.networks.layer_lists import Builder, Layer, Network, Small
 from workloads.zoo.networks import inception, inception_v3, plain, residual
 
 LARGEST_SMALLEST_SIDE = 128
-"""Image size for which every network can be built."""
+"""Image size in pixels for which every network of the zoo can be built."""
 
 PADDINGS = ("same", "valid")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Description of a network of the zoo."""
+    """Description of a network in the zoo."""
 
     image_size: int
-    """Image size of the publication in pixels."""
+    """Image size in pixels in the network's publication."""
     append: Callable[[Builder, int], object]
     """Function that appends all layers for the given number of classes."""
     classes: int = 1000
-    """Number of classes of the data set in the publication."""
+    """Number of classes in the network's publication."""
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     deviation: tuple[float, float, float] = (0.229, 0.224, 0.225)
-    """torchvision's values for ImageNet. LittleCNN uses pixels of 0 … 1, as in the scaling article.
+    """Standard deviations of the color channels for normalization. The default contains
+    torchvision's values for ImageNet. LittleCNN uses pixel values of 0 … 1 without
+    normalization, as in the scaling article.
     """
     epsilon: float = 1e-5
     gain: str = "he"
@@ -46,10 +48,10 @@ KINDS: Mapping[str, Kind] = {
     "inception_v3": Kind(299, inception_v3.inception_v3, epsilon=1e-3),
     **{f"resnet{depth}": Kind(224, residual.resnet(depth)) for depth in (18, 34, 50, 101, 152)},
 }
-"""Network by its name on the command line.
+"""Networks of the zoo by command-line name.
 
-Inception-v3's epsilon is torchvision's. Inception-BN's epsilon in MXNet's example differs from 1e-5
-by 1e-10.
+The epsilon of Inception-v3's batch norms is torchvision's value. In MXNet's example, the epsilon of
+Inception-BN differs from 1e-5 by 1e-10.
 """
 MODELS = tuple(KINDS)
 MOMENTUM = 0.1
@@ -60,9 +62,9 @@ examples."""
 def build(model: str, image_size: int, classes: int, padding: str = "same") -> Network:
     """Build a network for images of `image_size` × `image_size` pixels.
 
-    `padding=valid` removes the padding of the second convolution in each of LittleCNN's blocks, as
-    in Keras' example. Raises ValueError if `padding` does not apply to the network or if the images
-    are too small. The message names the smallest size.
+    `padding=valid` removes the padding of the second convolution in each block of LittleCNN, as in
+    Keras' example. Raises ValueError if `padding` does not apply to the network or if the images
+    are too small. The error message contains the minimum image size.
     """
     kind = KINDS[model]
     if padding != "same" and model != "littlecnn":
@@ -81,7 +83,7 @@ def build(model: str, image_size: int, classes: int, padding: str = "same") -> N
 
 
 def smallest(append: Callable[[Builder, int], object]) -> int:
-    """Return the smallest side in pixels for which a network can be built."""
+    """Return the minimum image side in pixels for which a network can be built."""
     size = LARGEST_SMALLEST_SIDE
     with contextlib.suppress(Small):
         while _layers(append, size - 1, 2):

@@ -1,4 +1,7 @@
-"""GoogLeNet and Inception-BN. Layer names are derived from the papers' module names."""
+"""GoogLeNet and Inception-BN.
+
+The names of layers are derived from the module names in the papers.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ GOOGLENET = {
     "5a": (256, 160, 320, 32, 128, 128),
     "5b": (384, 192, 384, 48, 128, 128),
 }
-"""Widths of 1×1, 3×3 reduce, 3×3, 5×5 reduce, 5×5, and pool projection, by module (Szegedy et al.
-2014, table 1)."""
+"""Widths of the 1×1, 3×3 reduce, 3×3, 5×5 reduce, 5×5, and pool projection layers, by module
+(Szegedy et al. 2014, table 1).
+"""
 INCEPTION_BN = {
     "3a": (64, 64, 64, 64, 96, "avg", 32),
     "3b": (64, 64, 96, 64, 96, "avg", 64),
@@ -29,15 +33,17 @@ INCEPTION_BN = {
     "5a": (352, 192, 320, 160, 224, "avg", 128),
     "5b": (352, 192, 320, 192, 224, "max", 128),
 }
-"""Layers by module: widths of 1×1, 3×3 reduce, 3×3, double 3×3 reduce, and both double 3×3, the
-kind of pool, and the width of its projection. A width of 0 means that the module lacks the layer
-and has stride 2 (MXNet's example/image-classification/symbols/inception-bn.py)."""
+"""Layers by module: widths of 1×1, 3×3 reduce, 3×3, double 3×3 reduce, and both double 3×3
+convolutions, the pooling type, and the width of the pool projection. A width of 0 means that the
+module lacks the layer and has stride 2 (MXNet's
+example/image-classification/symbols/inception-bn.py).
+"""
 
 
 def googlenet(net: Builder, classes: int) -> None:
-    """Append GoogLeNet (2014) without its auxiliary heads.
+    """Append the layers of GoogLeNet (2014) without its auxiliary heads.
 
-    It has 5×5 branches and local response norm, but no batch norm.
+    The network has 5×5 branches and local response norm, but no batch norm.
     """
     net.conv("conv1", 64, 7, stride=2, padding=3).pool("max", 3, 2, ceil=True).response_norm()
     net.conv("conv2_reduce", 64, 1).conv("conv2", 192, 3, padding=1).response_norm().pool(
@@ -69,7 +75,10 @@ def _googlenet_module(
 
 
 def inception_bn(net: Builder, classes: int) -> None:
-    """Append the network of MXNet's example. Convolutions have a bias in addition to batch norm."""
+    """Append the layers of Inception-BN as in MXNet's example.
+
+    Convolutions have a bias in addition to batch norm.
+    """
     _normed(net, "conv1", 64, 7, 2, 3).pool("max", 3, 2)
     _normed(net, "conv2_reduce", 64, 1)
     _normed(net, "conv2", 192, 3, 1, 1).pool("max", 3, 2)

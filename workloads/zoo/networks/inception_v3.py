@@ -1,6 +1,6 @@
 """Inception-v3 (Szegedy et al. 2015) without its auxiliary head.
 
-Names and order are those of torchvision.
+Layer names and layer order are the same as in torchvision.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from workloads.common.networks.layer_lists import Builder, Pair
 
 Step = tuple[str, int, int | Pair]
-"""Name, outputs, kernel. The padding preserves the size of the map."""
+"""Name, number of outputs, and kernel of a convolution. The padding preserves the size of the
+feature map.
+"""
 
 
 def inception_v3(net: Builder, classes: int) -> None:
@@ -41,7 +43,7 @@ def _conv(
 
 
 def _same(net: Builder, name: str, *steps: Step) -> Builder:
-    """Append convolutions that preserve the size of the map."""
+    """Append convolutions that preserve the size of the feature map."""
     for suffix, outputs, kernel in steps:
         rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
         _conv(net, f"{name}.{suffix}", outputs, kernel, padding=(rows // 2, columns // 2))

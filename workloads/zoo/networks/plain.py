@@ -1,6 +1,6 @@
 """Networks without branches: LittleCNN, AlexNet, OverFeat, VGG.
 
-Names are torchvision's if torchvision has the network.
+If torchvision has the network, the layers have torchvision's names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
 
     A block has two convolutions and a pool. The article specifies neither padding nor dropout. The
     padding follows the article's figure. The dropout follows the similar CIFAR example of Keras 2.1
-    (examples/cifar10_cnn.py), in which the second convolution of a block has `padding` 0.
+    (examples/cifar10_cnn.py). In this example, the second convolution of a block has `padding` 0.
     """
     for block, width in enumerate((32, 64), start=1):
         net.conv(f"conv{block}_1", width, 3, padding=1).conv(
@@ -28,7 +28,7 @@ def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
 
 
 def alexnet(net: Builder, classes: int) -> None:
-    """Append the variant with a single tower, as in torchvision.
+    """Append the layers of AlexNet with a single tower, as in torchvision.
 
     Source: Krizhevsky 2014, "One weird trick".
     """
@@ -41,9 +41,9 @@ def alexnet(net: Builder, classes: int) -> None:
 
 
 def overfeat(net: Builder, classes: int) -> None:
-    """Append the fast model (Sermanet et al. 2014, table 1).
+    """Append the layers of OverFeat's fast model (Sermanet et al. 2014, table 1).
 
-    convnet-benchmarks often measures it.
+    The fast model is common in convnet-benchmarks.
     """
     net.conv("conv1", 96, 11, stride=4).pool(MAX, 2, 2)
     net.conv("conv2", 256, 5).pool(MAX, 2, 2)
@@ -66,7 +66,9 @@ def vgg(*convolutions: int) -> Callable[[Builder, int], None]:
             for _ in range(count):
                 net.conv(f"features.{number}", width, 3, padding=1)
                 number += (
-                    2  # torchvision also counts the ReLU after each convolution, and the pools
+                    # torchvision's numbers also include the pools, and the ReLU after each
+                    # convolution
+                    2
                 )
             net.pool(MAX, 2, 2)
             number += 1

@@ -1,4 +1,4 @@
-"""ResNets from `workloads.common.networks.residual`, with the stride on the 3×3 convolution."""
+"""ResNets from `workloads.common.networks.residual`, with the stride on the 3×3 layer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from workloads.common.networks.layer_lists import Builder
 
 
 def resnet(depth: int) -> Callable[[Builder, int], None]:
-    """Return a function that appends a ResNet of 18, 34, 50, 101 or 152 layers.
+    """Return a function that appends a ResNet with 18, 34, 50, 101, or 152 layers.
 
-    Names are those of torchvision.
+    The layers have torchvision's names.
     """
 
     def append(net: Builder, classes: int) -> None:

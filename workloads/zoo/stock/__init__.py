@@ -1,4 +1,4 @@
-"""Networks from the frameworks' libraries, for comparison with the suite's layer lists."""
+"""Networks from the frameworks' libraries, to compare them with the suite's networks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ STOCK = {
 }
 """Networks of each framework's library.
 
-Deeper ResNets of Keras and Gluon are excluded because they differ in biases and in having the
-stride on the 1×1 convolution.
+The deeper ResNets of Keras and Gluon are excluded, because their biases differ and their stride is
+on the 1×1 convolution.
 """
 
 

@@ -1,4 +1,7 @@
-"""Gluon's networks as graphs with the suite's parameter names. Dropout is MXNet's operator."""
+"""Gluon's networks as graphs with the suite's parameter names.
+
+Dropout is MXNet's operator.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ VERSIONS = {"resnet18": "resnet18_v1", "resnet34": "resnet34_v1"}
 
 
 class StockNetwork(LayerNetwork):
-    """Network of Gluon's model zoo. Raises ValueError if operators are called one at a time."""
+    """Network from Gluon's model zoo.
+
+    The constructor raises ValueError if operators are called individually instead of in a graph.
+    """
 
     def __init__(self, network: Network, compiled: bool, on_cpu: bool) -> None:
         super().__init__(network, False, on_cpu)
@@ -34,11 +40,12 @@ class StockNetwork(LayerNetwork):
         )
 
     def __call__(self, images: Tensor, masks: Inputs | None = None) -> Tensor:
-        """Return fp32 logits (B, K)."""
+        """Return the fp32 logits (B, K) of the images."""
         F, inputs = self.F, self.arrays
         for name, parameter in self.parameters_by_name.items():
-            # Gluon uses `_var` when it is called with symbols. The cast copies the weights, because
-            # oneDNN reorders convolution weights in place and these are parts of a flat vector.
+            # Gluon uses `_var` when the network is called with symbols. The cast copies the
+            # weights. A copy is necessary, because oneDNN reorders convolution weights in place,
+            # and the original weights are views of a flat vector.
             parameter._var = (
                 inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
             )
@@ -50,7 +57,7 @@ class StockNetwork(LayerNetwork):
 
 
 def _canonical(network: Network) -> Iterator[str]:
-    """Yield the names of parameters and statistics in the order in which Gluon creates them."""
+    """Yield the names of parameters and running statistics in Gluon's creation order."""
     for layer, _ in layer_lists.convolutions(network.layers):
         yield from (
             f"{layer.name}.{kind}"

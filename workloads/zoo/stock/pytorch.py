@@ -1,4 +1,4 @@
-"""torchvision's networks. Their parameters already have the suite's names."""
+"""torchvision's networks, whose parameters already have the suite's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Keras' networks, with the suite's parameter names outside. Dropout is Keras' implementation."""
+"""Keras' networks, with the suite's parameter names in checkpoints.
+
+Dropout is Keras' implementation.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,16 @@ from workloads.frameworks.tensorflow.variables import Model
 keras = tf.keras
 APPLICATIONS = {"vgg16": "VGG16", "vgg19": "VGG19", "inception_v3": "InceptionV3"}
 CHANNELS_FLATTENED = 512
-"""Number of channels of VGG's last map. Keras flattens it pixel by pixel, the suite channel by
-channel."""
+"""Number of channels of the last feature map of VGG. Keras flattens this map pixel by pixel, and
+the suite flattens it channel by channel.
+"""
 
 
 class StockNetwork(Model):
-    """Network of Keras' applications, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """Network of Keras' applications, from images (B, H, W, 3) to fp32 logits (B, K).
+
+    The images are uint8.
+    """
 
     def __init__(self, network: Network, image_size: int) -> None:
         self.network, self.constants = network, {}
@@ -51,7 +58,7 @@ class StockNetwork(Model):
         )
 
     def _named(self) -> Iterator[tuple[str, tf.Variable]]:
-        """Yield canonical names and variables.
+        """Yield the variables with their names in the suite.
 
         Keras numbers its layers in the same order as the suite's layer list.
         """
@@ -102,7 +109,7 @@ class StockNetwork(Model):
 
 
 def _of(name: str, layer: Any, **kinds: str) -> Iterator[tuple[str, tf.Variable]]:
-    """Yield the existing variables of a Keras layer by canonical name."""
+    """Yield the existing variables of a Keras layer with their names in the suite."""
     for kind, attribute in kinds.items():
         variable = getattr(layer, attribute, None)
         if variable is not None:
@@ -112,7 +119,8 @@ def _of(name: str, layer: Any, **kinds: str) -> Iterator[tuple[str, tf.Variable]
 def _number(layer: Any) -> tuple[int, str]:
     """Return a sort key for the order in which Keras created the layers.
 
-    `conv2d_7` is the eighth convolution. The names of VGG's layers are already in order.
+    For example, `conv2d_7` is the eighth convolution. The names of VGG's layers are already in the
+    correct order.
     """
     number = layer.name.rpartition("_")[2]
     automatic = layer.name.startswith(("conv2d", "batch_normalization"))

@@ -1,5 +1,5 @@
-"""Construction of image batches: prefetching threads, crops and flips, and labeled images.
+"""Construction of image batches: prefetching threads, crops, flips, and labels.
 
-The order of the images and their distribution over replicas come from
-`workloads.common.images.sharded`.
+`workloads.common.images.sharded` defines the order of the images and their distribution over
+replicas.
 """

@@ -27,14 +27,14 @@ SPLITS = ("train", "val")
 FORM = "arrays"
 """Value of `form` in the manifest's options."""
 IMAGES_PER_TASK = 64
-"""Images copied per task. Copying an image takes a microsecond."""
+"""Number of images that are copied per task. Copying an image takes a microsecond."""
 
 Split = tuple[UInt8s, npt.NDArray[Any]]
-"""Images and integer labels."""
+"""Images and integer labels of a split."""
 
 
 def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
-    """Write every split to `folder` and return the manifest's counts, except `classes`."""
+    """Write every split to `folder`, and return the manifest's counts except `classes`."""
     for split, (images, labels) in splits.items():
         np.save(folder / f"{split}_image.npy", images, allow_pickle=False)
         np.save(folder / f"{split}_label.npy", labels.astype(np.int32), allow_pickle=False)
@@ -42,9 +42,9 @@ def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
 
 
 def read(folder: Path, split: str, count: int) -> Split:
-    """Map a split into memory.
+    """Map the arrays of a split into memory.
 
-    Raises ValueError with the name of a file that is missing or invalid.
+    The function raises ValueError with the name of a file that is missing or invalid.
     """
     images = mapped(folder / f"{split}_image.npy", "uint8")
     square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)
@@ -78,7 +78,7 @@ class ArrayDataset(manifests.Prepared):
         destination: Path,
         notes: Sequence[str] = (),
     ) -> list[str]:
-        """Write `splits` to `destination` if they are not there yet, and return the lines to print.
+        """Write `splits` to `destination` unless they exist, and return the lines to print.
 
         Args:
             splits: Images and labels of each split.
@@ -132,7 +132,10 @@ class ArrayDataset(manifests.Prepared):
 
 
 class ArrayData(ImageData):
-    """`workloads.api.DataPipeline` over arrays, with the batches of `labelled.ImageNetData`."""
+    """`workloads.api.DataPipeline` over arrays.
+
+    The batches have the form of `labelled.ImageNetData`.
+    """
 
     def __init__(
         self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
@@ -141,7 +144,7 @@ class ArrayData(ImageData):
         super().__init__(settings, dataset_info, worker, seed)
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
-        """Read sizes and labels. The images stay memory-mapped."""
+        """Read sizes and labels. The images remain memory-mapped."""
         count = (
             self.dataset_info.train_samples
             if split == "train"

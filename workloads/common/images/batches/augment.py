@@ -1,9 +1,11 @@
-"""Random crops and flips of the reference, computed from integer hashes of (seed, epoch, image).
+"""Random crops and flips of the reference, computed from hashes.
 
-The results are equal in every framework. The crop follows `tf.image.sample_distorted_bounding_box`
-with the whole image as the only object, as the reference calls it (imagenet_preprocessing.py):
-first the aspect ratio is drawn, then the height between the heights of the smallest and the largest
-area, then the position. Therefore the height is distributed uniformly, not the area.
+The hashes are integer hashes of (seed, epoch, image), so the results are equal in every framework.
+
+The crop follows `tf.image.sample_distorted_bounding_box` with the whole image as the only object,
+as the reference calls it (imagenet_preprocessing.py). First the aspect ratio is drawn, then the
+height between the heights of the smallest and the largest area, then the position. Therefore the
+height is distributed uniformly, not the area.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from workloads.common.arrays import Bools, Int64s
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 ASPECTS = (0.75, 1.33)
-"""Minimum and maximum of width over height."""
+"""Minimum and maximum of width divided by height."""
 LARGEST_AREA = 1.0
 LEAST_COVERED = 0.1
-"""Share of the object, here the whole image, that a crop must cover. Crops smaller than a tenth of
-the image are drawn again."""
+"""Minimum fraction of the object, here the whole image, that a crop must cover. Smaller crops are
+drawn again.
+"""
 ATTEMPTS = 100
-"""Number of draws. If all fail, the whole image is used."""
+"""Maximum number of draws. If all draws fail, the whole image is used."""
 
 
 def crop_boxes(
@@ -32,7 +35,10 @@ def crop_boxes(
     heights: npt.ArrayLike,
     area_minimum: float,
 ) -> Int64s:
-    """Draw crops (n, 4) as left, top, width, height in pixels, for images (n,) of given sizes."""
+    """Draw crops (n, 4) as left, top, width, height in pixels for images (n,).
+
+    `widths` and `heights` are the sizes of the images in pixels.
+    """
     image, width, height = (np.asarray(values, np.int64) for values in (images, widths, heights))
     boxes = np.stack([np.zeros_like(width), np.zeros_like(height), width, height], axis=1)
     key = stream(seed, "image crop", epoch)
@@ -49,7 +55,7 @@ def crop_boxes(
 
 
 def flips(seed: int, epoch: int, images: npt.ArrayLike) -> Bools:
-    """Return whether each image (n,) is mirrored horizontally, with probability one half."""
+    """Return whether each image (n,) is flipped horizontally, with a probability of 50 %."""
     return integers(
         bits(stream(seed, "image flip", epoch), np.asarray(images, np.int64)), 2
     ).astype(bool)
@@ -58,7 +64,7 @@ def flips(seed: int, epoch: int, images: npt.ArrayLike) -> Bools:
 def _attempt(
     key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float
 ) -> tuple[Int64s, Bools]:
-    """Draw boxes (n, 4) once and return them with a flag for each box that meets the conditions."""
+    """Draw boxes (n, 4) once, with a flag for each box that satisfies the conditions."""
     drawn = uniform(bits(key, np.arange(4)[:, None], image))
     aspect = ASPECTS[0] + (ASPECTS[1] - ASPECTS[0]) * drawn[0]
     area = (width * height).astype(np.float64)
@@ -70,7 +76,7 @@ def _attempt(
     shortest = np.minimum(np.rint(np.sqrt(smallest / aspect)), tallest)
     box_height = shortest + np.floor(drawn[1] * (tallest - shortest + 1))
     box_width = np.rint(box_height * aspect)
-    # Rounding may lead to an area slightly outside the range. As in the reference, the height is
+    # Rounding may lead to an area slightly outside of the range. As in the reference, the height is
     # then changed by one pixel.
     box_height += box_width * box_height < smallest
     box_width = np.rint(box_height * aspect)

@@ -1,4 +1,4 @@
-"""Common base of image classifiers: one label per image and top-1 accuracy."""
+"""Common base of image classifiers, which have one label per image and top-1 accuracy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.common.images.workload import ImageWorkload
 
 
 class ClassifierWorkload(ImageWorkload):
-    """Image classifier whose training batches hold `label`, int32 (B,), in addition to `image`."""
+    """Image classifier whose training batches contain `label`, int32 (B,), and `image`."""
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """Return the shape of `label`, (B,)."""
@@ -28,7 +28,8 @@ class ClassifierWorkload(ImageWorkload):
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Return the top-1 accuracy over all validation images.
 
-        Raises ValueError if the number of results differs from the size of the validation set.
+        The method raises ValueError if the number of results differs from the size of the
+        validation set.
         """
         correct = np.asarray(results["correct"], dtype=bool)
         if correct.size != self.dataset_info.evaluation_samples:

@@ -1,7 +1,7 @@
-"""Batches of image classifiers: threads decode, crop and flip JPEGs during training.
+"""Batches of image classifiers. Threads decode, crop, and flip JPEGs during training.
 
-`workloads.common.images.sharded` determines the order of the images, their distribution over
-replicas and the padding of batches.
+`workloads.common.images.sharded` defines the order of the images, their distribution over replicas,
+and the padding of batches.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from workloads.common.randomness import bits, integers
 class ImageNetData(ImageData):
     """`workloads.api.DataPipeline` over a prepared image data set.
 
-    A training batch holds `image` uint8 (B, H, W, 3) RGB and `label` int32 (B,). B is the same in
-    every step. An evaluation batch also holds `valid` bool (B,), which is False for padding images
-    (black, label 0).
+    A training batch contains `image` uint8 (B, H, W, 3) RGB and `label` int32 (B,). B is the same
+    in every step. An evaluation batch also contains `valid` bool (B,), which is False for padding
+    images (black, label 0).
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class ImageNetData(ImageData):
         return arrays, self.pool.start(work, len(images))
 
     def _boxes(self, images: Int64s, epoch: int) -> Int64s:
-        """Return crops (n, 4) of images (n,)."""
+        """Return the random crops (n, 4) of images (n,)."""
         widths, heights = self.images.width[images], self.images.height[images]
         return crop_boxes(self.seed, epoch, images, widths, heights, self.area_minimum)
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """Write the center of the image, after its shorter side is resized to `resize_size`.
+        """Write the center of the image, after resizing its shorter side to `resize_size`.
 
         The size is computed as in the reference (see `resize.evaluation_size`).
         """

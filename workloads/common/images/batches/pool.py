@@ -1,6 +1,7 @@
-"""Image batches prefetched by threads, each image written directly to its slot in the batch.
+"""Prefetches image batches with threads.
 
-Memory is bounded by the batches in progress plus the batches that the consumer still refers to.
+Each image is written directly to its slot in the batch. The memory is bounded by the batches in
+progress plus the batches that the consumer still references.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from workloads.common.images.jpeg import Reader
 T = TypeVar("T")
 
 IMAGES_PER_TASK = 8
-"""Images per task, about five milliseconds of work. The overhead is small, and all threads finish a
-batch at nearly the same time."""
+"""Number of images per task, which take about 5 ms. The overhead is small, and all threads finish a
+batch at nearly the same time.
+"""
 BATCHES_AHEAD = 3
 """Number of batches in progress or finished, in addition to the consumer's current batch."""
 
@@ -31,10 +33,10 @@ BATCHES_AHEAD = 3
 class Buffers:
     """Pool of memory for uint8 arrays of up to `most_bytes` bytes.
 
-    The memory of an array is reused as soon as the array is not referenced any more. Arrays of
-    different shapes share it, for example batches of landscape and of portrait images. A view of an
-    array keeps it alive, and so does a framework's tensor that shares its memory. Therefore memory
-    that is still visible is never overwritten.
+    The memory of an array is reused as soon as the array is no longer referenced. Arrays of
+    different shapes share the pool, for example batches of landscape and portrait images. Views of
+    an array, and framework tensors that share its memory, keep the array alive. Therefore memory
+    that is still in use is never overwritten.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -52,15 +54,15 @@ class Buffers:
         except IndexError:
             memory = np.empty(self._bytes, np.uint8)
             self.allocated += 1
-        # A view of `memory` would not work: NumPy would let views of the view refer directly to
-        # `memory` instead of this array.
+        # A view of `memory` would not work, because NumPy would let views of the view refer
+        # directly to `memory` instead of this array.
         array = np.frombuffer(memory.data[:size], np.uint8)
         weakref.finalize(array, self._free.append, memory).atexit = False
         return array.reshape(shape)
 
 
 class ReaderPool:
-    """Threads that each have a separate `Reader`."""
+    """Pool of threads that each have a separate `Reader`."""
 
     def __init__(self, threads: int) -> None:
         cv2.setNumThreads(1)
@@ -71,7 +73,10 @@ class ReaderPool:
     def start(
         self, work: Callable[[Reader, int], None], count: int, at_once: int = IMAGES_PER_TASK
     ) -> list[Future[None]]:
-        """Start `work(reader, i)` for i in 0 … count - 1, with `at_once` numbers per task."""
+        """Start `work(reader, i)` for i in 0 … count - 1.
+
+        Each task processes `at_once` values of i.
+        """
         ranges = [range(first, min(first + at_once, count)) for first in range(0, count, at_once)]
         return [self._executor.submit(self._run, work, numbers) for numbers in ranges]
 
@@ -84,15 +89,15 @@ class ReaderPool:
             work(reader, number)
 
     def close(self) -> None:
-        """Cancel the tasks that have not started and wait for the running tasks."""
+        """Cancel the tasks that have not started, and wait for the running tasks."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
 
 class BatchesAhead(Generic[T]):
     """Iterator that starts up to `depth` items ahead of the consumer.
 
-    `begin` yields an item and the tasks that complete it. If a task fails, the consumer receives
-    the error of the first failed task.
+    `begin` yields each item with the tasks that complete the item. If a task fails, the consumer
+    receives the error of the first failed task.
     """
 
     def __init__(
@@ -112,10 +117,12 @@ class BatchesAhead(Generic[T]):
             if not self._waiting:
                 raise StopIteration
             item, tasks = self._waiting.popleft()
-            wait(tasks, return_when=FIRST_EXCEPTION)  # wakes this thread once, not for each task
+            # The call wakes this thread only once, not for each task.
+            wait(tasks, return_when=FIRST_EXCEPTION)
             for task in tasks:
                 task.result()
-            # Fill the queue after the item is removed, so that it does not count towards `depth`.
+            # The queue is filled after the item is removed, so that the item does not count towards
+            # `depth`.
             self._fill()
         return item
 
@@ -133,7 +140,7 @@ class BatchesAhead(Generic[T]):
                 wait(tasks)
 
     def close(self) -> None:
-        """Start no further items and cancel the waiting tasks."""
+        """Cancel the waiting tasks and start no further items."""
         self._begin = iter(())
         with self._lock:
             for _, tasks in self._waiting:

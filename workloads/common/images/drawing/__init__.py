@@ -1,1 +1,1 @@
-"""Drawing of the generated demo data sets: outlines, textures and scenes."""
+"""Drawing of the generated demo data sets: outlines, textures, and scenes."""

@@ -1,7 +1,7 @@
-"""Ten outlines as closed polygons (n, 2) float64 within the unit disc. x points right, y down.
+"""Ten outlines as closed polygons (n, 2) float64 within the unit disc.
 
-Coordinates are rounded to multiples of 1/1024, so differences between mathematical libraries cannot
-change the drawing.
+x points right, and y points down. Coordinates are rounded to multiples of 1/1024, so that
+differences between mathematical libraries cannot change the drawing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _polygon(points: list[tuple[float, float]]) -> Float64s:
 def _curve(
     radius: Callable[[float], float], start: float = 0.0, end: float = 2 * math.pi
 ) -> list[tuple[float, float]]:
-    """Return points (r cos t, r sin t) for t from `start` to `end`, both included.
+    """Return points (r cos t, r sin t) for t from `start` to `end`, including both.
 
     For a closed curve, the last point repeats the first point, which does not affect the drawing.
     """
@@ -34,7 +34,7 @@ def _curve(
 
 
 def _star() -> list[tuple[float, float]]:
-    """Return a five-pointed star with one point at the top."""
+    """Return a five-pointed star with a point at the top."""
     radii = (1.0, 0.42)
     return [
         (radii[i % 2] * math.sin(math.pi * i / 5), -radii[i % 2] * math.cos(math.pi * i / 5))
@@ -43,7 +43,7 @@ def _star() -> list[tuple[float, float]]:
 
 
 def _heart() -> list[tuple[float, float]]:
-    """Return the curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, pointing downwards."""
+    """Return the curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, pointing down."""
     points = []
     for i in range(POINTS):
         t = 2 * math.pi * i / POINTS
@@ -60,17 +60,19 @@ OUTLINES: dict[str, Float64s] = {
     "disc": _polygon(_curve(lambda _: 0.9)),
     "triangle": _polygon(
         [(math.sin(a), -math.cos(a)) for a in (0, _THIRD, 2 * _THIRD)]
-    ),  # with a corner at the top
+    ),  # The outline has a corner at the top.
     "square": _polygon([(-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)]),
     "star": _polygon(_star()),
     "plus": _polygon(_CORNER + [(-x, -y) for x, y in _CORNER]),
     "heart": _polygon(_heart()),
-    "ring": _polygon(  # with a gap of a quarter turn on the right
+    "ring": _polygon(  # The ring has a gap of 90° on the right.
         _curve(lambda _: 0.95, _GAP, 2 * math.pi - _GAP)
         + _curve(lambda _: 0.5, 2 * math.pi - _GAP, _GAP)
     ),
-    "arrow": _polygon(_UPPER + [(x, -y) for x, y in reversed(_UPPER[1:])]),  # points to the right
-    "flower": _polygon(_curve(lambda t: 0.68 + 0.3 * math.cos(6 * t))),  # with six petals
+    # The arrow points to the right.
+    "arrow": _polygon(_UPPER + [(x, -y) for x, y in reversed(_UPPER[1:])]),
+    # The flower has six petals.
+    "flower": _polygon(_curve(lambda t: 0.68 + 0.3 * math.cos(6 * t))),
     "ell": _polygon(
         [(-0.65, -0.85), (-0.08, -0.85), (-0.08, 0.28), (0.75, 0.28), (0.75, 0.85), (-0.65, 0.85)]
     ),

@@ -1,8 +1,10 @@
-"""Scenes of the demo data sets: textured objects on a smooth background, clutter and camera noise.
+"""Scenes of the demo data sets: textured objects on a smooth background.
+
+Clutter and camera noise are added.
 
 A canvas is (3, height, width) float32, with planes red, green, blue and values 0 … 255.
-`draw_object` draws a single object and returns its mask. Composing a scene is left to the caller.
-Every choice is a hash of coordinates, and pixels result from integer polygon filling and correctly
+`draw_object` draws a single object and returns its mask. The caller composes the scene. Every
+random choice is a hash of coordinates. Pixels result from integer polygon filling and correctly
 rounded operations. Therefore the images are identical on every machine.
 """
 
@@ -29,11 +31,13 @@ Colour = tuple[float, float, float]
 
 CLASSES = tuple(OUTLINES)
 MARGIN = 2
-"""Pixels added around a polygon's bounding box for soft edges."""
+"""Number of pixels around a polygon's bounding box for soft edges."""
 FINER = 4
-"""Oversampling factor per axis: outlines are filled on a finer grid and then averaged."""
+"""Oversampling factor per axis. Outlines are filled on a finer grid and then averaged."""
 SUBPIXEL_BITS = 6
-"""Corners are rounded to 1/64 of a pixel of the finer grid."""
+"""Number of fractional bits of corner coordinates: corners are rounded to 1/64 of a pixel of the
+finer grid.
+"""
 _LEVELS: Mask = (np.arange(FINER * FINER + 1) * 255 // (FINER * FINER)).astype(np.uint8)
 NOISE_LEVELS = 256
 JPEG_QUALITY = 90
@@ -41,20 +45,23 @@ JPEG_QUALITY = 90
 
 @dataclass(frozen=True)
 class Pose:
-    """Position and shape of an outline: center and radius in pixels, rotation in radians."""
+    """Position and shape of an outline.
+
+    Center and radius are in pixels, and the rotation is in radians.
+    """
 
     x: float
     y: float
     radius: float
     rotation: float = 0.0
     squeeze: float = 1.0
-    """Height over width, at most 1."""
+    """Height divided by width, at most 1."""
     shear: float = 0.0
 
     def matrix(self) -> Float64s:
         """Return the (2, 2) matrix from the unit disc to pixels, rounded to 2⁻¹⁶.
 
-        It applies shear, then squeeze, then rotation.
+        The matrix applies shear, then squeeze, then rotation.
         """
         cosine, sine = math.cos(self.rotation), math.sin(self.rotation)
         scaled = [
@@ -72,7 +79,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class Look:
-    """A texture and its two colors (red, green, blue in 0 … 255)."""
+    """Texture and its two colors (red, green, blue in 0 … 255)."""
 
     texture: str
     first: Colour
@@ -98,8 +105,8 @@ def choose_pose(draws: Draws, x: float, y: float, radius: float) -> Pose:
 def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: float) -> Look:
     """Return a random look for class `kind` (0 … 9).
 
-    With probability `texture_loyalty` it has the texture of its class, and with probability
-    `hue_loyalty` the hue of its class. Otherwise texture or hue are random.
+    The look has the texture of its class with probability `texture_loyalty`, and the hue of its
+    class with probability `hue_loyalty`. Otherwise, texture or hue are random.
     """
     names = tuple(TEXTURES)
     texture = (
@@ -116,7 +123,7 @@ def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: fl
 def any_look(draws: Draws) -> Look:
     """Return a look that does not depend on the class.
 
-    Muted colors keep it from outshining objects.
+    The colors are muted, so that clutter is less conspicuous than objects.
     """
     texture = tuple(TEXTURES)[draws.integer(0, len(TEXTURES) - 1)]
     return _colours(draws, texture, draws.uniform(), saturation=0.1)
@@ -125,9 +132,8 @@ def any_look(draws: Draws) -> Look:
 def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
     """Return a look with two colors near `hue`.
 
-    It has a minimum saturation and a texture scale of 0.8 to 1.3.
-
-    The values of the two colors differ by 0.3–0.6.
+    The look has a minimum saturation and a texture scale of 0.8 to 1.3. The values (brightness) of
+    the two colors differ by 0.3–0.6.
     """
     apart = draws.uniform(0.3, 0.6)
     dark = draws.uniform(0.15, 1.0 - apart)
@@ -140,8 +146,8 @@ def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
 def polygon_mask(corners: Float64s, height: int, width: int) -> tuple[slice, slice, Mask]:
     """Return (rows, columns, coverage) of a polygon within the canvas.
 
-    Rows and columns are the slices of its bounding box. Coverage is 0 … 255 for each pixel of the
-    box.
+    Rows and columns are the slices of the bounding box. The coverage of each pixel in the box is 0
+    … 255.
     """
     low = np.maximum(np.floor(corners.min(0)).astype(int) - MARGIN, 0)
     high = np.minimum(np.ceil(corners.max(0)).astype(int) + MARGIN, (width, height))
@@ -167,7 +173,7 @@ def _shares(fine: Mask) -> Mask:
 def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) -> Mask:
     """Draw an object and return its coverage (height, width), uint8 0 … 255.
 
-    The coverage does not account for objects that are drawn later.
+    Objects that are drawn later do not reduce the returned coverage.
     """
     height, width = canvas.shape[1:]
     rows, columns, mask = polygon_mask(pose.corners(OUTLINES[outline]), height, width)
@@ -186,9 +192,9 @@ def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) 
 def _object_coordinates(
     pose: Pose, rows: slice, columns: slice, unit: float
 ) -> tuple[Canvas, Canvas]:
-    """Return u, v of the pixels of a box along the object's rotated axes.
+    """Return coordinates u, v of the pixels in a box along the object's rotated axes.
 
-    They are in multiples of `unit` pixels.
+    The coordinates are in multiples of `unit` pixels.
     """
     cosine = round(math.cos(pose.rotation) * 65536) / 65536 / unit
     sine = round(math.sin(pose.rotation) * 65536) / 65536 / unit
@@ -199,7 +205,10 @@ def _object_coordinates(
 
 
 def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
-    """Blend two colors, mixed by `share`, over `box` (3, h, w) in place, with opacity `alpha`."""
+    """Blend two colors over `box` (3, h, w) in place.
+
+    `share` is the fraction of the second color, and `alpha` is the opacity.
+    """
     for plane, first, second in zip(box, look.first, look.second, strict=True):
         paint = share * np.float32(second - first)
         paint += np.float32(first)
@@ -209,7 +218,7 @@ def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
 
 
 def paint_polygon(canvas: Canvas, corners: Float64s, colour: Colour) -> None:
-    """Draw a polygon (n, 2) of a single color."""
+    """Draw a polygon (n, 2) with a single color."""
     rows, columns, mask = polygon_mask(corners, *canvas.shape[1:])
     alpha = mask * np.float32(1 / 255)
     for plane, value in zip(canvas[:, rows, columns], colour, strict=True):
@@ -217,7 +226,7 @@ def paint_polygon(canvas: Canvas, corners: Float64s, colour: Colour) -> None:
 
 
 def sides(draws: Draws, short_side: tuple[int, int], longest: int) -> tuple[int, int]:
-    """Return height and width in pixels of an image of random orientation.
+    """Return the height and width in pixels of an image with random orientation.
 
     The longer side is at most 5/4 of the shorter side.
     """
@@ -229,7 +238,7 @@ def sides(draws: Draws, short_side: tuple[int, int], longest: int) -> tuple[int,
 def background(draws: Draws, height: int, width: int) -> Canvas:
     """Return a smooth random field of muted colors.
 
-    It is interpolated from a grid of 3–8 cells per side.
+    The field is interpolated from a grid of 3–8 cells per side.
     """
     cells = draws.integer(3, 8)
     base = np.array(hsv(draws.uniform(), draws.uniform(0.0, 0.5), draws.uniform(0.3, 0.8)))
@@ -244,7 +253,7 @@ def background(draws: Draws, height: int, width: int) -> Canvas:
 
 
 def clutter(canvas: Canvas, draws: Draws, count: int) -> None:
-    """Draw `count` strokes, blobs and boxes at random positions.
+    """Draw `count` strokes, blobs, and boxes at random positions.
 
     Blobs and boxes have random textures.
     """
@@ -307,17 +316,16 @@ def stroke(
     thickness: float,
     colour: Colour,
 ) -> None:
-    """Draw a straight bar in a random direction. Sizes are in pixels."""
+    """Draw a straight bar in a random direction. `length` and `thickness` are in pixels."""
     pose = Pose(*middle, length / 1.6, draws.uniform(0, math.pi), thickness / length)
     paint_polygon(canvas, pose.corners(OUTLINES["square"]), colour)
 
 
 def camera(canvas: Canvas, draws: Draws) -> UInt8s:
-    """Apply random contrast, brightness and Gaussian noise (σ 1–6).
+    """Apply random contrast, brightness, and Gaussian noise (σ 1–6).
 
-    The canvas is converted to 8 bits.
-
-    Returns an image (height, width, 3) with channels blue, green, red.
+    The canvas is converted to 8 bits. The function returns an image (height, width, 3) with
+    channels blue, green, red.
     """
     contrast, brightness, sigma = (
         draws.uniform(0.75, 1.2),
@@ -338,7 +346,7 @@ def camera(canvas: Canvas, draws: Draws) -> UInt8s:
 
 
 def write_jpeg(path: Path, image: UInt8s) -> None:
-    """Write an image (height, width, 3) with channels blue, green, red."""
+    """Write an image (height, width, 3) with channels blue, green, red as a JPEG file."""
     fine, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     assert fine, "OpenCV could not encode a JPEG"
     path.write_bytes(data.tobytes())
@@ -346,9 +354,9 @@ def write_jpeg(path: Path, image: UInt8s) -> None:
 
 @cache
 def _noise_table() -> Float32s:
-    """Return standard normal quantiles at the middle of 256 equal cells.
+    """Return standard normal quantiles at the centers of 256 equal cells.
 
-    A random byte thus selects a normally distributed value of at most 2.9 in magnitude.
+    A random byte thus selects a normally distributed value with a magnitude of at most 2.9.
     """
     cells = np.arange(NOISE_LEVELS, dtype=np.uint64) << np.uint64(56)
     return np.asarray(normal(cells + np.uint64(1 << 55), np.float32), np.float32)

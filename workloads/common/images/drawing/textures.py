@@ -1,7 +1,7 @@
-"""Ten textures: functions that map object coordinates to the share of the second color.
+"""Ten textures: functions from object coordinates to the fraction of the second color.
 
-The share is float32 in [0, 1]. The functions use only addition, multiplication, floor, absolute
-value and square root, each as one NumPy call. Therefore the result is equal on every machine.
+The fraction is float32 in [0, 1]. The functions use only addition, multiplication, floor, absolute
+value, and square root, each as one NumPy call. Therefore the result is equal on every machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workloads.common.arrays import Float32s, Float64s, Int64s
 from workloads.common.randomness import bits, integers
 
 Texture = Callable[[Float32s, Float32s, float, int], Float32s]
-"""Function with the arguments (u, v, sharpness, key) that returns the share of the second color.
+"""Function with the arguments (u, v, sharpness, key) that returns the fraction of the second color.
 
 - `u`, `v`: coordinates (h, w) in units of the object's radius
 - `sharpness`: pixels per unit of u and v, for soft edges that are one pixel wide
@@ -22,16 +22,17 @@ Texture = Callable[[Float32s, Float32s, float, int], Float32s]
 """
 
 FINE, COARSE = 0.24, 0.55
-"""Periods of stripes, in units of the object's radius."""
+"""Periods of stripes in units of the object's radius."""
 FIELD_WEIGHTS = 256
-"""Interpolation weights are multiples of 1/256. Thus every product and sum in `field` is exact and
-independent of the order of the operations."""
+"""Denominator of interpolation weights. Because the weights are multiples of 1/256, every
+product and sum in `field` is exact and independent of the order of operations.
+"""
 
 
 def wave(x: Float32s, period: float) -> Float32s:
     """Return a triangle wave in the units of x.
 
-    It is 0 at multiples of `period`, and `period` / 2 in between.
+    The wave is 0 at multiples of `period`, and `period` / 2 at the midpoints between them.
     """
     turns = x * (1.0 / period)
     turns -= np.floor(turns)
@@ -39,7 +40,7 @@ def wave(x: Float32s, period: float) -> Float32s:
 
 
 def edge(distance: Float32s, sharpness: float) -> Float32s:
-    """Return 1 for positive `distance` and 0 for negative.
+    """Return 1 for positive `distance` and 0 for negative `distance`.
 
     The ramp in between is one pixel wide.
     """
@@ -47,9 +48,9 @@ def edge(distance: Float32s, sharpness: float) -> Float32s:
 
 
 def field(corners: Int64s, height: int, width: int) -> Float64s:
-    """Interpolate a coarse grid of integers below 2¹⁶ to a smooth (…, height, width) field.
+    """Interpolate a coarse grid of integers below 2¹⁶ to a smooth field.
 
-    `corners` has the shape (…, rows, columns).
+    `corners` has the shape (…, rows, columns), and the field has the shape (…, height, width).
     """
     return np.asarray(
         _weights(height, corners.shape[-2]) @ corners @ _weights(width, corners.shape[-1]).T
@@ -57,7 +58,10 @@ def field(corners: Int64s, height: int, width: int) -> Float64s:
 
 
 def _weights(length: int, cells: int) -> Float64s:
-    """Return weights (length, cells), each row a smooth mix of two neighboring cells."""
+    """Return interpolation weights (length, cells).
+
+    Each row is a smooth mix of two neighboring cells.
+    """
     at = (np.arange(length) + 0.5) * ((cells - 1) / length)
     left = np.minimum(at.astype(np.int64), cells - 2)
     part = at - left
@@ -74,12 +78,12 @@ def solid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
 
 
 def stripes(period: float) -> Texture:
-    """Return a texture of stripes parallel to the object's v axis."""
+    """Return a texture of stripes that are parallel to the object's v axis."""
     return lambda u, v, sharpness, key: edge(wave(u, period) - period / 4, sharpness)
 
 
 def checker(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Return squares with half the coarse period as their side."""
+    """Return a checkerboard whose squares have a side of half the coarse period."""
     a, b = (
         edge(wave(u, COARSE) - COARSE / 4, sharpness),
         edge(wave(v, COARSE) - COARSE / 4, sharpness),
@@ -88,7 +92,7 @@ def checker(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
 
 
 def grid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Return thin lines in both directions."""
+    """Return a grid of thin lines."""
     distance: Float32s = np.minimum(wave(u, 0.4), wave(v, 0.4))
     return edge(np.asarray(0.06 - distance, np.float32), sharpness)
 
@@ -111,7 +115,7 @@ def rings(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
 def blotches(cells: int) -> Texture:
     """Return a random field over the box, thresholded at its middle value.
 
-    It has `cells` × `cells` knots.
+    The field has `cells` × `cells` knots.
     """
 
     def texture(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
@@ -135,4 +139,4 @@ TEXTURES: dict[str, Texture] = {
     "grid": grid,
     "rings": rings,
 }
-"""Textures by name, in the order of the classes that prefer them."""
+"""Textures by name, in the order of the classes to which they belong."""
