@@ -15,7 +15,11 @@ class ParameterRule:
     """Update rule of a parameter."""
 
     decay: float = 0.0
-    """Coefficient of the weight decay: decay · w is added to the gradient (L2, coupled)."""
+    """Coefficient of the weight decay.
+
+    adamw subtracts rate · decay · w from the weight (decoupled). All other optimizers add decay · w
+    to the gradient (L2, coupled).
+    """
     lars_adapt: bool = False
     """True if LARS applies the trust ratio.
 
@@ -76,13 +80,13 @@ class OptimizerSettings:
     trust_coefficient: float = 0.001
     """Trust coefficient (eta) of lars."""
     beta1: float = 0.9
-    """Decay rate of adam's mean of gradients."""
+    """Decay rate of the mean of gradients in adam and adamw."""
     beta2: float = 0.999
-    """Decay rate of adam's mean of squared gradients."""
+    """Decay rate of the mean of squared gradients in adam and adamw."""
     rho: float = 0.9
     """Decay rate of rmsprop's mean of squared gradients."""
     epsilon: float = 1e-8
-    """Constant that adam adds to √(v / (1 - β2^t)), and rmsprop to √s."""
+    """Constant that adam and adamw add to √(v / (1 - β2^t)), and rmsprop to √s."""
     clip_norm: float | None = None
     """Maximum global L2 norm of all gradients. Clipping follows the sum over replicas and
     unscaling. None disables clipping.

@@ -3,8 +3,11 @@
 The trainers of all frameworks implement the same arithmetic with the operators of their framework.
 Tests compare the trainers with these functions in float64, one tensor at a time. The argument
 `rate` of a function is the learning rate of the parameter: the scheduled learning rate times
-`ParameterRule.lr_multiplier`. Weight decay is coupled: decay · w is added to the gradient after
-clipping and before all other steps.
+`ParameterRule.lr_multiplier`.
+
+The weight decay of AdamW is decoupled: rate · decay · w is subtracted from the weight. The weight
+decay of all other optimizers is coupled: decay · w is added to the gradient after clipping and
+before all other steps.
 """
 
 from __future__ import annotations
@@ -176,6 +179,27 @@ def adam(
     return weight - rate * (mean / (1 - betas[0] ** step)) / corrected, mean, square
 
 
+def adamw(
+    weight: Array,
+    mean: Array,
+    square: Array,
+    gradient: Array,
+    rate: float,
+    step: int,
+    betas: tuple[float, float],
+    epsilon: float,
+    decay: float = 0.0,
+) -> tuple[Array, Array, Array]:
+    """Return (weight, mean, square) after update number `step` of Adam with decoupled weight decay.
+
+    w ← w - rate·decay·w, followed by Adam's update without weight decay. The weight decay does not
+    enter the moment estimates (arXiv 1711.05101, and torch.optim.AdamW). `adam` documents the
+    arguments.
+    """
+    decayed = weight - rate * decay * weight
+    return adam(decayed, mean, square, gradient, rate, step, betas, epsilon)
+
+
 def rmsprop(
     weight: Array,
     square: Array,
@@ -197,7 +221,8 @@ def rmsprop(
 
 
 SLOTS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("sgd", "lars"), ("velocity",)), "adam": ("exp_avg", "exp_avg_sq"),
+    **dict.fromkeys(("sgd", "lars"), ("velocity",)),
+    **dict.fromkeys(("adam", "adamw"), ("exp_avg", "exp_avg_sq")),
     "rmsprop": ("square",),
 }  # fmt: skip
 """Names of the optimizer state arrays of each parameter, by optimizer.
@@ -227,9 +252,10 @@ def updated(
         slots: Optimizer state arrays in the order of `SLOTS`.
     """
     first, *rest = slots
-    if settings.name == "adam":
+    if settings.name in ("adam", "adamw"):
+        update = adam if settings.name == "adam" else adamw
         betas = (settings.beta1, settings.beta2)
-        return adam(
+        return update(
             weight, first, rest[0], gradient, rate, step, betas, settings.epsilon, rule.decay
         )
     if settings.name == "rmsprop":

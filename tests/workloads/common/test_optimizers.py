@@ -7,6 +7,7 @@ from workloads.api import ArraySpec, LossScaling, OptimizerSettings, ParameterRu
 from workloads.common.optimizers import (
     LossScale,
     adam,
+    adamw,
     clip_factor,
     lars,
     rmsprop,
@@ -121,6 +122,29 @@ def test_adam_of_a_constant_gradient_moves_by_the_rate():
         np.testing.assert_allclose(weight, W - step * 0.1 * np.sign(gradient), rtol=1e-12)
     np.testing.assert_allclose(mean, (1 - 0.9**7) * gradient, rtol=1e-12)
     np.testing.assert_allclose(square, (1 - 0.999**7) * gradient**2, rtol=1e-12)
+
+
+def test_adamw_without_gradients_shrinks_the_weight_by_the_rate_times_the_decay():
+    weight, mean, square = W, np.zeros(2), np.zeros(2)
+    for step in range(1, 6):
+        weight, mean, square = adamw(
+            weight, mean, square, np.zeros(2), 0.1, step, (0.9, 0.95), 1e-5, decay=0.2
+        )
+    np.testing.assert_allclose(weight, W * (1 - 0.1 * 0.2) ** 5, rtol=1e-14)
+    np.testing.assert_array_equal([mean, square], np.zeros((2, 2)))
+
+
+def test_adamw_of_a_constant_gradient_decays_and_moves_by_the_rate():
+    """Check w ← (1 - rate·d)·w - rate·sign(g) · |g| / (|g| + ε), because m̂ = g and √v̂ = |g|."""
+    weight, mean, square, gradient = W, np.zeros(2), np.zeros(2), np.array([0.3, -4.0])
+    expected = W
+    for step in range(1, 8):
+        weight, mean, square = adamw(
+            weight, mean, square, gradient, 0.1, step, (0.9, 0.95), 1e-2, decay=0.2
+        )
+        expected = (1 - 0.1 * 0.2) * expected - 0.1 * gradient / (np.abs(gradient) + 1e-2)
+        np.testing.assert_allclose(weight, expected, rtol=1e-12)
+    np.testing.assert_allclose(square, (1 - 0.95**7) * gradient**2, rtol=1e-12)
 
 
 def test_rmsprop_by_hand():

@@ -41,6 +41,7 @@ OPTIMIZERS = {
     "larsoutside": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02),
     # Betas that fp32 represents exactly.
     "adam": OptimizerSettings("adam", beta1=0.875, beta2=0.96875, epsilon=1e-3),
+    "adamw": OptimizerSettings("adamw", beta1=0.875, beta2=0.96875, epsilon=1e-3),
     "rmsprop": OptimizerSettings("rmsprop", rho=0.875, epsilon=1e-3),
 }
 RULES = {
@@ -68,16 +69,16 @@ ARITHMETIC = ("rules", "static", "everything")
 FEWER = {
     "sgdinside": ARITHMETIC,
     "larsoutside": ARITHMETIC,
-    **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *ARITHMETIC)),
+    **dict.fromkeys(("lars", "adam", "adamw", "rmsprop"), ("plain", *ARITHMETIC)),
 }
 """Variants of all optimizers except SGD: those that test the arithmetic of the optimizer.
 
 `everything` has clipping, loss scaling, frozen parameters, and accumulation.
 """
 SKIPPING = {
-    "pytorch": ("sgd", "adam"),
+    "pytorch": ("sgd", "adam", "adamw"),
     "tensorflow": ("sgd", "lars"),
-    "jax": ("sgd", "lars", "adam"),
+    "jax": ("sgd", "lars", "adam", "adamw"),
     "mxnet": (),
 }
 """Optimizers that support a dynamic scale, for each framework."""

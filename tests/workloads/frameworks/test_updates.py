@@ -23,13 +23,17 @@ from tests.workloads.frameworks.synthetic_updates import (
 )
 
 COMPILED = [
-    f"{name}-{skipping(name, 'tensorflow')}-compiled" for name in ("sgd", "lars", "adam", "rmsprop")
+    f"{name}-{skipping(name, 'tensorflow')}-compiled"
+    for name in ("sgd", "lars", "adam", "adamw", "rmsprop")
 ]
 ON_TWO = ["sgd-plain", "sgd-pieces", "sgd-skipped"]
 RUNS = {
     **{(framework, 1): synthetic_updates.cases(framework) for framework in FRAMEWORKS},
-    **{(framework, 2): [*ON_TWO, "adam-skipped"] for framework in ("pytorch", "jax")},
-    ("tensorflow", 2): [*ON_TWO, "adam-everything"],
+    **{
+        (framework, 2): [*ON_TWO, "adam-skipped", "adamw-skipped"]
+        for framework in ("pytorch", "jax")
+    },
+    ("tensorflow", 2): [*ON_TWO, "adam-everything", "adamw-everything"],
     ("mxnet", 2): synthetic_updates.cases("mxnet"),
 }
 RUNS["tensorflow", 1] += COMPILED
@@ -87,7 +91,7 @@ def test_ten_steps_follow_float64_and_all_processes_have_equal_states(framework,
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("optimizer", ["sgd", "lars", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", "lars", "adam", "adamw"])
 def test_the_error_of_an_optimizer_is_not_above_its_documented_value(optimizer, framework):
     """Allow 1.5 times the documented error, because CPUs may round in a different order."""
     largest = 0.0
@@ -95,7 +99,7 @@ def test_the_error_of_an_optimizer_is_not_above_its_documented_value(optimizer, 
         (devices, case)
         for (name, devices), cases in RUNS.items()
         for case in cases
-        if name == framework and case.startswith(optimizer)
+        if name == framework and OPTIMIZERS[case.split("-")[0]].name == optimizer
     ]
     for devices, case in runs:
         found = below(computed(framework, devices, case)[0], "last/")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import jax
@@ -29,6 +30,8 @@ class Sgd:
     """Whether the optimizer can skip a step. JAX selects between old and new arrays, so every
     optimizer can skip a step.
     """
+    counts_steps: ClassVar[bool] = False
+    """Whether the optimizer state contains the number of executed steps."""
 
     @staticmethod
     def updated(
@@ -82,6 +85,8 @@ class Lars(Sgd):
 class Adam(Sgd):
     """Adam with epsilon added to √(v / (1 - β2^t)), as in PyTorch."""
 
+    counts_steps = True
+
     @staticmethod
     def updated(
         settings: OptimizerSettings,
@@ -111,6 +116,27 @@ class Adam(Sgd):
         )
 
 
+class AdamW(Adam):
+    """Adam with decoupled weight decay, which does not enter the moment estimates."""
+
+    @staticmethod
+    def updated(
+        settings: OptimizerSettings,
+        rule: ParameterRule,
+        rate: jax.Array,
+        step: jax.Array,
+        *arrays: jax.Array,
+    ) -> tuple[jax.Array, ...]:
+        """Return the weight and Adam's two moment estimates.
+
+        w ← w - rate·d·w, followed by Adam's update without weight decay.
+        """
+        gradient, weight, *slots = arrays
+        decayed = weight - rate * rule.decay * weight
+        without_decay = replace(rule, decay=0.0)
+        return Adam.updated(settings, without_decay, rate, step, gradient, decayed, *slots)
+
+
 class Rmsprop(Sgd):
     """RMSprop as in Keras 2.1."""
 
@@ -129,10 +155,16 @@ class Rmsprop(Sgd):
         return weight - rate * gradient / (jnp.sqrt(square) + settings.epsilon), square
 
 
-KINDS: dict[str, type[Sgd]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
+KINDS: dict[str, type[Sgd]] = {
+    "sgd": Sgd,
+    "lars": Lars,
+    "adam": Adam,
+    "adamw": AdamW,
+    "rmsprop": Rmsprop,
+}
 COUNTED, SCALE, CLEAN_STEPS = "step", "loss_scale", "loss_scale.clean_steps"
-"""Names of scalars in the optimizer state. `step` is Adam's number of steps. The loss scale and its
-number of steps without overflow exist only with dynamic loss scaling.
+"""Names of scalars in the optimizer state. `step` is the number of steps of Adam and
+AdamW. The loss scale and its number of steps without overflow exist only with dynamic loss scaling.
 """
 
 
@@ -174,7 +206,7 @@ class Optimizer:
             for kind in self.slots
             for name in self.rules
         }
-        counted = {COUNTED: 0.0} if self.settings.name == "adam" else {}
+        counted = {COUNTED: 0.0} if self.kind.counts_steps else {}
         scale = {SCALE: self.scaling.start, CLEAN_STEPS: 0.0} if self.dynamic else {}
         return {
             **slots,

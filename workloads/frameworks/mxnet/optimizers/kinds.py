@@ -346,11 +346,14 @@ class Adam(Optimizer):
     """
 
     sharded = True
+    decoupled: ClassVar[bool] = False
+    """Whether the weight decay is subtracted from the weights instead of added to the gradient."""
 
     def prepare(self) -> None:
         self.betas, self.steps = (self.settings.beta1, self.settings.beta2), 0
 
     def apply(self, rate: float) -> None:
+        scheduled_rate = rate
         self.steps += 1
         complements = [
             float(np.float32(1) - np.float32(beta)) for beta in self.betas
@@ -372,7 +375,11 @@ class Adam(Optimizer):
         for vectors, rule_ranges in zip(self.vectors, self.rule_ranges, strict=True):
             for rule, part in rule_ranges:
                 weight, *slots = (vector[part] for vector in vectors)
-                constants = {"lr": rate * rule.lr_multiplier, "wd": rule.decay}
+                coupled_decay = rule.decay
+                if self.decoupled and rule.decay:
+                    weight *= 1 - scheduled_rate * rule.lr_multiplier * rule.decay
+                    coupled_decay = 0.0
+                constants = {"lr": rate * rule.lr_multiplier, "wd": coupled_decay}
                 mx.nd.adam_update(weight, *slots, **always, **constants, out=weight)
 
     def share(self) -> None:
@@ -392,6 +399,12 @@ class Adam(Optimizer):
     def reset(self) -> None:
         super().reset()
         self.steps = 0
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay: w ← w - rate·d·w, then Adam's update without decay."""
+
+    decoupled = True
 
 
 class Rmsprop(Optimizer):
@@ -425,7 +438,13 @@ class Rmsprop(Optimizer):
         weight -= gradient
 
 
-KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
+KINDS: dict[str, type[Optimizer]] = {
+    "sgd": Sgd,
+    "lars": Lars,
+    "adam": Adam,
+    "adamw": AdamW,
+    "rmsprop": Rmsprop,
+}
 
 
 def build_optimizer(

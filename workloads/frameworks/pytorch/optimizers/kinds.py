@@ -1,7 +1,7 @@
 """Optimizers of the PyTorch trainers.
 
-SGD, Adam, and RMSprop use the optimizers of torch.optim. LARS uses a few kernel launches for all
-parameters together.
+SGD, Adam, AdamW, and RMSprop use the optimizers of torch.optim. LARS uses a few kernel launches for
+all parameters together.
 """
 
 from __future__ import annotations
@@ -194,6 +194,7 @@ class Adam(Stock):
     """PyTorch's Adam with coupled weight decay. A skipped update is not counted as a step."""
 
     skips = True
+    torch_class: ClassVar[type[torch.optim.Adam]] = torch.optim.Adam
 
     def prepare(self) -> None:
         """Create the optimizer, with a step counter per parameter, as PyTorch requires.
@@ -201,7 +202,7 @@ class Adam(Stock):
         All counters have the same value.
         """
         values, device = self.settings, next(iter(self.parameters.values())).device
-        self.optimizer = torch.optim.Adam(
+        self.optimizer = self.torch_class(
             self.groups_of_torch(), lr=0.0, betas=(values.beta1, values.beta2), eps=values.epsilon,
             fused=True,
             capturable=device.type == "cuda",
@@ -220,6 +221,12 @@ class Adam(Stock):
     def reset(self) -> None:
         super().reset()
         self.steps.zero_()
+
+
+class AdamW(Adam):
+    """PyTorch's AdamW: w ← w - rate·d·w, followed by Adam's update without weight decay."""
+
+    torch_class = torch.optim.AdamW
 
 
 class Rmsprop(Stock):
@@ -243,7 +250,13 @@ class Rmsprop(Stock):
         )
 
 
-KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
+KINDS: dict[str, type[Optimizer]] = {
+    "sgd": Sgd,
+    "lars": Lars,
+    "adam": Adam,
+    "adamw": AdamW,
+    "rmsprop": Rmsprop,
+}
 
 
 def build_optimizer(

@@ -217,6 +217,28 @@ class Adam(Optimizer):
         self.steps = int(state["step"][0])
 
 
+class AdamW(Adam):
+    """Adam with decoupled weight decay, which does not enter the moment estimates."""
+
+    def scalars(self, rate: float) -> list[float]:
+        """Return Adam's two scalars and the scheduled learning rate."""
+        return [*super().scalars(rate), rate]
+
+    def decayed(self, name: str, gradient: tf.Tensor) -> tf.Tensor:
+        """Return the gradient unchanged, because the decay is subtracted from the weight."""
+        return gradient
+
+    def apply(
+        self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
+    ) -> None:
+        """Run w ← w - rate·d·w, followed by Adam's update without weight decay."""
+        for name in gradients:
+            weight, decay = self.parameters[name], self.rules[name].decay
+            if decay:
+                weight.assign_sub(self.rate_of(name, scalars[2]) * decay * weight)
+        super().apply(gradients, scalars, taken)
+
+
 class Rmsprop(Optimizer):
     """RMSprop as in Keras 2.1. TensorFlow's operator would add epsilon under the root."""
 
@@ -236,7 +258,13 @@ class Rmsprop(Optimizer):
             self.parameters[name].assign_sub(rate * gradient / (tf.sqrt(square) + epsilon))
 
 
-KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
+KINDS: dict[str, type[Optimizer]] = {
+    "sgd": Sgd,
+    "lars": Lars,
+    "adam": Adam,
+    "adamw": AdamW,
+    "rmsprop": Rmsprop,
+}
 
 
 def build_optimizer(model: Model, workload: Workload) -> Optimizer:
