@@ -111,7 +111,8 @@ class Progress:
         settings = self.run_spec.settings
         texts = []
         for metric, target in settings.targets.items() if self._is_evaluated else ():
-            sign = "≤" if improves_as_it_falls(metric, settings.workload) else "≥"
+            falls = improves_as_it_falls(metric, settings.workload, settings.falling_metrics)
+            sign = "≤" if falls else "≥"
             name, scale = metric_abbreviation(metric), bleu_scale(metric, target)
             texts.append(f"{name} {sign} {target * scale:.7g}")
         return f", target {' and '.join(texts)}" if texts else ""

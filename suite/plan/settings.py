@@ -104,6 +104,7 @@ def resolve_settings(
         "model": defaults.model,
         "variant": defaults.variant,
         "targets": targets,
+        "falling_metrics": tuple(sorted(workload.falling_metrics)),
         **values,
         "options": {name: value for name, value in options.items() if name not in not_options},
     }
