@@ -46,14 +46,15 @@ class Supervisor:
 
         Args:
             run: The specification of the run.
-            framework: The framework of its workers.
-            environment: The environment of its workers.
-            progress: Shows the progress of the run.
-            connections: Maps the name of each machine to the connection to its agent. Empty: the
-                run is on this machine.
-            checkpoint: The file from which the run resumes. It is moved to the folder of the run.
-            find_open_reasons: Function that returns further reasons for division open, after the
-                workers have ended.
+            framework: Framework of the workers.
+            environment: Environment of the workers.
+            progress: Prints the progress of the run.
+            connections: Maps the name of each machine to the connection to its agent. Empty for a
+                run on this machine only.
+            checkpoint: Checkpoint file from which the run resumes. The file is moved to the folder
+                of the run.
+            find_open_reasons: Function that returns additional reasons for the open division. It is
+                called after the workers have ended.
         """
         self.hosts = hosts_of(run)
         # Inside a container, the host name is different.

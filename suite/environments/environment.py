@@ -167,8 +167,8 @@ def resolve(
             name of a venv), `command_prefix`, `python`, `path_map`, and for a container `image`,
             `mounts`, and `options`.
         framework_default_name: Name of the venv for `auto`, such as `torch` or `tensorflow-cpu`.
-        device: Device of the run. With `cuda`, a container gets the GPUs.
-        tell: Receives warnings about the environment, which is used nevertheless.
+        device: Device of the run. With `cuda`, the GPUs are available in a container.
+        tell: Function that receives warnings about an environment that is still usable.
 
     Raises:
         ValueError: The name is unknown, the venv or the image does not exist, or keys contradict

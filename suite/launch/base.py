@@ -280,8 +280,8 @@ TRANSPORT_VARIABLES: Mapping[str, Mapping[str, str]] = {
 }
 """NCCL variables for each value of `transport`.
 
-With `no_p2p`, GPUs exchange data through the host's memory. With `network`, they use sockets or
-InfiniBand within a machine too. A framework that copies without NCCL sets its variable itself.
+With `no_p2p`, GPUs exchange data through the host's memory. With `network`, GPUs use sockets or
+InfiniBand, even within a machine. A framework that copies data without NCCL sets its own variables.
 Processes on CPU cores always use TCP.
 """
 DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}

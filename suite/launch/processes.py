@@ -1,7 +1,7 @@
-"""Lists and terminates process trees, so that no process outlives a run.
+"""List and end process trees, so that no process outlives a run.
 
-The suite may lack the permission to end a process of a different user
-(`environment.command_prefix=[sudo,…]`). The remaining processes are ended in any case.
+The suite may not have permission to end a process of a different user
+(`environment.command_prefix=[sudo,…]`). All other processes are still ended.
 """
 
 from __future__ import annotations

@@ -445,11 +445,11 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
     Args:
         rule: `default` (from the hyperparameter set), `global:N`, or `per_device:N`.
         devices_count: Number of devices.
-        set_batch: Global batch size of the hyperparameter set. None: the workload has no set.
+        set_batch: Global batch size of the hyperparameter set, or None if the workload has no set.
 
     Raises:
-        ValueError: `default` without a hyperparameter set.
-        UnsupportedError: There are fewer samples than devices.
+        ValueError: `default` is used without a hyperparameter set.
+        UnsupportedError: The batch has fewer samples than the run has devices.
     """
     kind, _, number = rule.partition(":")
     if kind == "default":

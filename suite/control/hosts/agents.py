@@ -45,13 +45,13 @@ class Agents:
         launch: LaunchConfig,
         again: Callable[[str], AgentConnection] | None = None,
     ) -> None:
-        """Wait for the facts of all agents, and check them.
+        """Wait for the descriptions of all machines, and check them.
 
         Args:
             connections: Connections to the agents, in the order of the machines.
-            launch: `launch.*` of the command.
-            again: Starts a new agent on the machine with the given name. None: agents cannot be
-                restarted.
+            launch: `launch.*` settings of the command.
+            again: Function that starts a new agent on the machine with the given name. If None,
+                agents cannot be restarted.
 
         Raises:
             ValueError: A machine is lost or cannot take part in a run. The message is a single

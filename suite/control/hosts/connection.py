@@ -89,11 +89,13 @@ class AgentConnection:
         """Create the connection, without waiting for the agent.
 
         Args:
-            name: Name of the machine as the user wrote it.
+            name: Name of the machine as given by the user.
             stream: Stream of messages from and to the agent.
-            lease_seconds: Longest silence of an agent that has sent its facts, in seconds.
-            wait_seconds: Longest silence before the agent sends its facts, in seconds.
-            client: Process that carries the connection. None: the agent connected to the
+            lease_seconds: Maximum time without messages after the agent has described its machine,
+                in seconds.
+            wait_seconds: Maximum time without messages before the agent has described its machine,
+                in seconds.
+            client: Process that provides the connection. None if the agent connected to the
                 controller.
         """
         self.name = name

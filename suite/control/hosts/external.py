@@ -502,16 +502,16 @@ def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:
 
 
 def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
-    """Return the proof that a side has the token.
+    """Return the proof that the controller or the agent has the token.
 
-    It holds for a single client, because it covers the random values of both sides and the rank
-    of the agent.
+    The proof is valid for a single connection only, because it is computed from the random values
+    of both sides and from the agent's rank.
 
     Args:
-        token: Secret that all processes share.
-        side: `agent` or `controller`: the side that sends the proof.
-        challenge: Random value of the controller.
-        nonce: Random value of the agent.
+        token: Secret token that all processes share.
+        side: Sender of the proof: `agent` or `controller`.
+        challenge: Random value that the controller generated.
+        nonce: Random value that the agent generated.
         rank: Rank of the agent.
     """
     return hmac.new(

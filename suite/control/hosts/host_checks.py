@@ -33,14 +33,14 @@ Python for the first time.
 def find_addresses(
     connections: Sequence[AgentConnection], interface: str | None
 ) -> list[tuple[str, str]]:
-    """Return an address and its interface for each machine.
+    """Return an address and its network interface for each machine.
 
-    All remaining machines can reach the machine at this address.
+    All other machines of the run can reach the machine at this address.
 
     Args:
-        connections: The machines.
-        interface: Interface that all machines use. None: the interface with the route to the first
-            machine.
+        connections: Connections to the machines.
+        interface: Network interface that all machines use. If None, each machine uses the interface
+            with the route to the first machine.
 
     Raises:
         ValueError: A machine has no suitable address or interface.
@@ -124,16 +124,16 @@ def request_all(
     seconds: float = REQUEST_SECONDS,
     **order: Any,
 ) -> list[tuple[AgentConnection, T]]:
-    """Send a request to all machines at the same time, and return each machine with its response.
+    """Send a request to all machines in parallel, and return each machine's response.
 
     Args:
-        connections: The machines.
+        connections: Connections to the machines.
         request: The request.
         seconds: Time limit for each response.
         **order: Arguments of the request.
 
     Raises:
-        ValueError: A machine is lost, or could not carry out the request. The message names the
+        ValueError: A machine is lost, or could not execute the request. The message names the
             machine.
     """
     pending = [connection.send_request(request, **order) for connection in connections]
@@ -164,15 +164,15 @@ def check_environments(
     """Check that an environment is the same on all machines.
 
     Args:
-        connections: The machines.
+        connections: Connections to the machines.
         environment: The environment.
-        versions: Versions of packages that all machines must have.
-        env: Recorded environment variables of this machine. The variables that put a run into the
-            open division must have the same values on all machines.
+        versions: Package versions that all machines must have.
+        env: Recorded environment variables of this machine. Variables that put a run into the open
+            division must have the same values on all machines.
         set_by_run: Names of variables that the run sets.
 
     Raises:
-        ValueError: A machine differs. The message names the machine.
+        ValueError: A machine differs from this machine. The message names the machine.
     """
     command = describing_command(environment, list(versions))
     for connection, response in request_all(

@@ -101,7 +101,7 @@ class RemoteHost:
         folder: Path,
         records: Path,
     ) -> None:
-        """Begin a run on the machine.
+        """Start a run on the machine.
 
         Args:
             connection: Connection to the agent.
