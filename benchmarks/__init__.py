@@ -1,4 +1,4 @@
 """Benchmarks of the suite.
 
-Start a module from the repository root: `python -m benchmarks.NAME`.
+Start a benchmark from the repository root with `python -m benchmarks.NAME`.
 """

@@ -1,15 +1,15 @@
-"""Compares the suite's all-reduce bandwidth with a plain gloo program on two processes.
+"""Compare the suite's all-reduce bandwidth with that of a plain gloo program.
 
     python -m benchmarks.allreduce [--bytes 67108864] [--rounds 7]
 
-Every process has one core, and the two programs run in turn. The output is JSON with the median
-time of each program and the ratio of their bandwidths at a single size. The plain program is
-benchmarks/bare/allreduce_gloo.py. The suite's run also measures all smaller sizes, which this
+Both programs use two processes with one core each, and run in turn. The output is JSON with the
+median time of each program, and the ratio of their bandwidths at a single size. The plain program
+is benchmarks/bare/allreduce_gloo.py. The suite's run also measures all smaller sizes, which this
 benchmark ignores.
 
-Every process of both programs has a separate session, as in the suite. On a busy machine, Linux
-divides the cores between sessions (autogroup), and two processes that wait for each other are then
-several times slower than in a shared session.
+Every process of both programs runs in a separate session, as in the suite. On a busy machine, Linux
+divides the cores between sessions (autogroup). Two processes that wait for each other are then
+several times slower in separate sessions than in a shared session.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEVICES = 2
 
 
 def suite_seconds(size: int, output: Path) -> float:
-    """Return the median seconds of the suite's all-reduces of this size."""
+    """Return the median seconds of the suite's all-reduces of the given size."""
     words = [
         "workload=allreduce",
         "profile=synthetic",
@@ -53,7 +53,7 @@ def suite_seconds(size: int, output: Path) -> float:
 
 
 def bare_seconds(size: int) -> float:
-    """Return the median seconds of the plain program's all-reduces of this size."""
+    """Return the median seconds of the plain program's all-reduces of the given size."""
     (port,), cores, python = free_ports(1), cpu_cores(), environment("pytorch")
     arguments = [map(str, (rank, DEVICES, port, size, cores[rank])) for rank in range(DEVICES)]
     commands = [
@@ -72,7 +72,7 @@ def bare_seconds(size: int) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(__doc__, bytes=64 << 20, rounds=7)
     arguments = parser.parse_args()
     suite, bare = [], []

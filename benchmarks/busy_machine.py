@@ -1,4 +1,4 @@
-"""Measures how much another busy process slows training.
+"""Measure how much another busy process slows down training.
 
     python -m benchmarks.busy_machine [--workloads ncf,resnet50,ssd]
         [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
@@ -6,20 +6,24 @@
 
 The script compares demo steps on an idle machine with demo steps next to a spinning process.
 
-A policy selects how OpenMP threads wait for each other. `suite`: the suite's choice for a demo.
-`spin`: libgomp's default of 300,000 iterations (GOMP_SPINCOUNT). A number: this number of
-iterations. `passive`: no spinning (OMP_WAIT_POLICY). TensorFlow does not use OpenMP threads and is
-measured with `suite` only.
+A policy determines how OpenMP threads wait for each other:
+* `suite`: the policy that the suite uses for a demo.
+* `spin`: libgomp's default of 300,000 iterations (GOMP_SPINCOUNT).
+* a number: this number of iterations.
+* `passive`: no spinning (OMP_WAIT_POLICY).
 
-A demo chooses its threads when it starts. Each contender therefore has two processes: the first
-starts on the idle machine and is measured there, and the second starts next to the spinning
-process. Both have the cores and threads of a real worker that starts at this time, and train on the
-demo's data.
+TensorFlow does not use OpenMP threads and is measured with `suite` only.
 
-All contenders of a workload and framework take turns, idle and busy in each round. The output is
-JSON with medians over the quieter half of the rounds: samples_per_second when idle and busy, their
-ratio (goal: 0.5), and others_share, the share of the cores that unrelated processes used. Figures
-with others_share above 0.05 are unreliable.
+A demo chooses its number of threads when it starts. Each policy is therefore measured with two
+processes. The first process starts on the idle machine and is measured there. The second process
+starts next to the spinning process. Both processes use the cores and threads of a real worker that
+starts at the same time, and train on the demo's data.
+
+All policies of a workload and framework are measured in turn, idle and busy in each round. The
+output is JSON with medians over the less disturbed half of the rounds. It contains
+samples_per_second when idle and when busy, their ratio (goal: 0.5), and others_share. others_share
+is the share of the cores that unrelated processes used. Results with others_share above 0.05 are
+unreliable.
 """
 
 from __future__ import annotations
@@ -52,10 +56,10 @@ from workloads.api import Batch
 
 HOG = [sys.executable, "-c", "while True: pass"]
 GOAL = 0.5
-"""Target for the busy rate divided by the idle rate."""
+"""Target for the rate on the busy machine divided by the rate on the idle machine."""
 SETTLE_SECONDS = 0.2
 Sample = tuple[float, float]
-"""(share of the cores used by unrelated processes, samples per second)."""
+"""Share of the cores used by unrelated processes, and samples per second."""
 
 
 def policy_variables(name: str) -> dict[str, str]:
@@ -69,9 +73,9 @@ def policy_variables(name: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes] | None]:
-    """Keep these cores `idle`, or `busy` with a process that never waits.
+    """Keep the given cores `idle`, or `busy` with a process that never waits.
 
-    The process dies with this process.
+    The busy process ends with this process.
     """
     if state == "idle":
         yield None
@@ -88,11 +92,11 @@ def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes
 
 
 def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
-    """Write `run.json` and return the launcher's environment variables.
+    """Write `run.json`, and return the launcher's environment variables.
 
-    Missing demo data are generated.
+    Missing demo data sets are generated.
     """
-    from rich.console import Console  # none of them in a framework's environment
+    from rich.console import Console  # these packages are missing in a framework's environment
 
     from suite.config.compose import compose
     from suite.control.command import Command
@@ -120,7 +124,7 @@ def contender(
     cores: Sequence[int],
     folder: Path,
 ) -> Contender:
-    """Start the process that trains under a policy."""
+    """Start a process that trains under a policy."""
     folder.mkdir(parents=True)
     words = [
         f"workload={workload}",
@@ -131,7 +135,7 @@ def contender(
     ]
     words += [f"cpu.cores_per_device={arguments.cores}"]
     mine = policy_variables(policy)
-    # Other policies are compared with one thread per core. The suite's policy also includes its
+    # Other policies are measured with one thread per core. The suite's policy also chooses the
     # number of threads.
     env = planned(
         [*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder
@@ -156,9 +160,9 @@ def contender(
 
 
 def train(path: Path, seconds: float) -> None:
-    """Train the run in a run.json as a contender, on the demo's data.
+    """Train the run in a run.json repeatedly, on the demo's data.
 
-    The process has the cores and threads of a real worker.
+    The process uses the cores and threads of a real worker.
     """
     run = read_run(path)
     worker = resolve_thread_count(worker_context_for(run, 0, 1), run.settings)
@@ -188,7 +192,7 @@ def train(path: Path, seconds: float) -> None:
 def measured(
     trainer: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] | None
 ) -> Sample:
-    """Measure a round, and the share of the cores that unrelated processes used meanwhile."""
+    """Measure a round, and the share of the cores that unrelated processes used in it."""
 
     def look() -> tuple[float, float, float]:
         spent = core_seconds()
@@ -204,7 +208,7 @@ def measured(
 
 
 def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
-    """Return medians over the quieter half of the rounds."""
+    """Return medians over the less disturbed half of the rounds."""
     quiet = {state: sorted(rounds)[: (len(rounds) + 1) // 2] for state, rounds in samples.items()}
     rates = {
         state: statistics.median(rate for _, rate in rounds) for state, rounds in quiet.items()
@@ -224,7 +228,7 @@ def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
 def compare(
     workload: str, framework: str, arguments: argparse.Namespace, scratch: Path
 ) -> Iterator[dict[str, object]]:
-    """Measure all policies for one workload in one framework."""
+    """Measure all policies for a workload and a framework."""
     names = ["suite"] if framework == "tensorflow" else arguments.policies.split(",")
     cores = sorted(os.sched_getaffinity(0))[: arguments.cores]
     contenders: dict[str, dict[str, Contender]] = {name: {} for name in names}
@@ -249,7 +253,7 @@ def compare(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(
         __doc__, workloads="ncf,resnet50,ssd", frameworks=FRAMEWORKS,
         policies="suite,spin,10000,1000,passive",

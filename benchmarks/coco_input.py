@@ -1,27 +1,27 @@
-"""Measures the training input of the detection workloads on JPEGs of 640 x 480 pixels.
+"""Measure the training input of the detection workloads on JPEGs of 640 x 480 pixels.
 
     python -m benchmarks.coco_input --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn]
         [--images 256] [--rounds 9] [--seconds 2] [--quality 94]
 
 The images have COCO-like boxes and polygons. JPEGs of quality 94 have the file size of COCO's
-images. The Python at --python has torch, torchvision and pycocotools.
+images. The Python at --python must have torch, torchvision, and pycocotools.
 
-The figures are images per second on a single core, read and decoded. This pipeline (`exact`,
-`scaled`) is compared with torch's DataLoader, torchvision v2 and either of its decoders (`pillow`,
-`torchvision`) in alternating rounds. The DataLoader has no workers, which is its fastest setting on
-a single core. Rates are also given per second of processor time, which concurrent load on the
-machine affects less. This pipeline ends a round with as many prefetched batches as it began with.
-The output is JSON with medians and their ratios.
+The results are images per second that a single core reads and decodes. The suite's pipeline
+(`exact`, `scaled`) is compared with torch's DataLoader and torchvision v2 in alternating rounds.
+The DataLoader is measured with two decoders (`pillow`, `torchvision`). It has no workers, which is
+its fastest setting on a single core. Rates are also given per second of CPU time, which concurrent
+load on the machine affects less. The suite's pipeline ends a round with as many prefetched batches
+as it had at the beginning of the round. The output is JSON with medians and their ratios.
 
-ssd: images are cropped as in SSD, flipped, resized to 300, color-jittered and matched to 8,732
-priors. Both programs attempt each crop mode once before drawing another mode. torchvision's crop
-condition applies to any box, not to every box.
+For ssd, images are cropped as in SSD, flipped, resized to 300 pixels, color-jittered, and matched
+to 8,732 priors. Both programs attempt each crop mode once before they draw another mode.
+torchvision's crop condition applies to any box, while the suite's condition applies to every box.
 
-maskrcnn: images are flipped, resized to 800 x 1066 and padded, with boxes, polygons, labels and a
-sample of 217,413 anchors. The DataLoader makes boxes and rasterized masks and ignores anchors.
-`exact` and `pillow` compute the reference's pixels exactly, `scaled` and `torchvision`
-approximately. `anchors` has the CPU milliseconds of labels, sample and offsets of an image, by its
-number of objects.
+For maskrcnn, images are flipped, resized to 800 x 1066, and padded. The suite's pipeline also
+returns boxes, polygons, labels, and a sample of 217,413 anchors. The DataLoader returns boxes and
+rasterized masks, without anchors. `exact` and `pillow` compute the reference's pixels exactly.
+`scaled` and `torchvision` approximate them. `anchors` contains the CPU milliseconds for an image's
+anchor labels, sample, and offsets, by its number of objects.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from workloads.ssd.settings import REFERENCE_MODEL as SSD
 DECODE, LOADERS = ("exact", "scaled"), ("pillow", "torchvision")
 BATCHES = {"ssd": 32, "maskrcnn": 2}
 TARGET = 2.0
-"""Target for images per second per core, relative to the DataLoader."""
+"""Target for the suite's images per second per core, relative to the DataLoader."""
 ANCHORS_MILLISECONDS = 25.0
-"""Target for an image of 20 objects."""
+"""Target for the anchor milliseconds of an image with 20 objects."""
 
 
 def data_of(workload: str, decode: str, folder: str) -> Any:
@@ -80,7 +80,8 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
 def anchor_milliseconds() -> dict[str, float]:
     """Return the CPU milliseconds of anchor targets at 800 x 1333, by number of objects.
 
-    Labels, sample and offsets are included. The best of five counts.
+    The time includes the labels, the sample, and the offsets. It is the minimum of five
+    measurements.
     """
     levels, found = anchors.levels(MASKRCNN, 800, 1344), {}
     for count in (1, 7, 20, 60):
@@ -99,7 +100,7 @@ def anchor_milliseconds() -> dict[str, float]:
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
-    """Return the figures of all contenders."""
+    """Return the results of the suite and of the DataLoader."""
     seconds = str(args.seconds)
     mine = [
         sys.executable,
@@ -137,7 +138,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
 
 
 def main() -> None:
-    """Write the images, measure, print."""
+    """Generate the images, run the benchmark, and print its results."""
     parser = parser_with(
         __doc__, python=sys.executable, images=256, rounds=9, seconds=2.0, quality=94
     )

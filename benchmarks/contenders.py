@@ -1,8 +1,9 @@
-"""Measures programs in alternating rounds.
+"""Measure several programs in alternating rounds.
 
-The programs are processes that wait for their turn, pinned to the same cores. A contender prints
-`ready`. For each line on stdin, it measures once and prints a JSON list: items per second, and
-items per second of processor time. Concurrent load on the machine affects processor time less.
+The programs are processes that are pinned to the same cores and wait for their turn. At its start,
+a program prints `ready`. For each line on stdin, the program measures once and prints a JSON list:
+items per second, and items per second of CPU time. Concurrent load on the machine affects CPU time
+less than elapsed time.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from typing import Any
 from benchmarks.measuring import PROJECT
 
 WARM_UP_SECONDS = 0.4
-"""Warm-up before each timed round.
+"""Seconds of warm-up before each timed round.
 
-Caches are cold, and the kernel may have reclaimed memory of waiting processes (DAMON). The bare
-loops do the same.
+The warm-up is needed because caches are cold, and the kernel may have reclaimed memory of waiting
+processes (DAMON). The bare loops use the same warm-up.
 """
 REFILL_SECONDS = 1.5
-"""Pause after a round, in which a loader's workers fill their queues.
+"""Seconds of pause after a round, in which the workers of a DataLoader fill their queues.
 
-Otherwise the next round would pay for this work.
+Without the pause, the work of filling the queues would slow down the next program.
 """
 Rates = dict[str, list[list[float]]]
 
@@ -49,7 +50,7 @@ class Contender:
         self.rates: list[list[float]] = []
 
     def round(self) -> None:
-        """Measure once."""
+        """Measure a round."""
         self.stdin.write("go\n")
         self.stdin.flush()
         self.rates.append(json.loads(self.stdout.readline()))
@@ -66,9 +67,9 @@ def alternate(
     rounds: int,
     refilling: Collection[str] = (),
 ) -> Rates:
-    """Return the rates of all contenders in every round.
+    """Return the rates of all programs in every round.
 
-    A pause follows each contender in `refilling`.
+    Each program in `refilling` is followed by a pause.
     """
     contenders = {name: Contender(command, cores) for name, command in commands.items()}
     for _ in range(rounds):
@@ -82,9 +83,9 @@ def alternate(
 
 
 def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
-    """Act as a contender with rounds of `seconds`.
+    """Measure and print a round of `seconds` for each line on stdin.
 
-    `work` runs for at least this long and returns its number of items.
+    `work` runs for at least the given number of seconds and returns its number of items.
     """
     work(WARM_UP_SECONDS)
     print("ready", flush=True)
@@ -100,14 +101,14 @@ def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
 
 
 def answer_pipeline(data: Any, seconds: float) -> None:
-    """Act as a contender that produces a workload's training batches."""
+    """Measure a workload's input pipeline, with a round per line on stdin."""
     batches = data.train(0, 1 << 40)
 
     def work(limit_seconds: float) -> int:
         done, end = 0, time.perf_counter() + limit_seconds
         while time.perf_counter() < end:
             done += len(next(batches)[0].arrays["label"])
-        data.finish()  # wait for the batches that were begun ahead
+        data.finish()  # wait for the prefetched batches
         return done
 
     answer_rounds(work, seconds)
@@ -116,7 +117,7 @@ def answer_pipeline(data: Any, seconds: float) -> None:
 def medians(rates: Rates, clock: int) -> dict[str, float]:
     """Return medians over all rounds, in items per second.
 
-    `clock` 0 counts elapsed time, `clock` 1 processor time.
+    `clock` selects the time: 0 for elapsed time, 1 for CPU time.
     """
     return {
         name: statistics.median(rate[clock] for rate in rounds) for name, rounds in rates.items()

@@ -1,16 +1,17 @@
-"""Measures beam search of GNMT and the Transformer in PyTorch on CPU cores.
+"""Measure beam search of GNMT and the Transformer in PyTorch on CPU cores.
 
     python -m benchmarks.decoding [--workloads gnmt,transformer] [--size full|demo]
         [--sentences 16] [--batches 1] [--cores 1] [--linear onednn|mkl]
 
-The weights are random and never end a sentence, so every translation has two tokens more than its
-source. 3,003 lengths are drawn from the distribution of newstest2014 (log-normal, median 22
-subwords, at most 96), sorted, and divided into batches of `--sentences`. `--batches` evenly spaced
-batches are decoded.
+The weights are random and never end a sentence, so every translation is two tokens longer than its
+source. The sentences have 3,003 lengths, drawn from the distribution of newstest2014 (log-normal,
+median 22 subwords, at most 96). The lengths are sorted and divided into batches of `--sentences`
+sentences. The benchmark decodes `--batches` evenly spaced batches.
 
-The output is JSON with tokens per second. `..._extrapolated` is the time for all batches, computed
+The output is JSON with tokens per second. `..._extrapolated` is the time for all batches, estimated
 from their lengths. `host_share` is the share of CPU seconds spent outside the model. `anew`
-(Transformer) has no key/value cache: every step decodes all previous tokens again.
+(Transformer) is a decoder without a key/value cache, which decodes all previous tokens again in
+every step.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from workloads.api import Batch
 
 KINDS = {"gnmt": gnmt_step.KIND, "transformer": transformer_step.KIND}
 SENTENCES, LOG_MEDIAN, LOG_DEVIATION, LONGEST = 3_003, 3.1, 0.54, 96
-"""newstest2014: 2.85 and 0.54 in words (counted), 1.3 subwords per word."""
+"""Distribution of sentence lengths in newstest2014. The logarithm of the number of words per
+sentence has the median 2.85 and the deviation 0.54 (counted). A word has 1.3 subwords.
+"""
 MORE = 2
-"""Tokens that a translation has more than its source."""
+"""Number of tokens by which a translation is longer than its source."""
 
 
 class Timed:
@@ -41,11 +44,11 @@ class Timed:
         self.decoder, self.seconds = decoder, 0.0
 
     def start(self, batch: Batch) -> Any:
-        """Call `start` of the decoder."""
+        """Call the decoder's `start`, and add the CPU seconds of the call."""
         return self._timed(self.decoder.start, batch)
 
     def step(self, *arguments: Any) -> Any:
-        """Call `step` of the decoder."""
+        """Call the decoder's `step`, and add the CPU seconds of the call."""
         return self._timed(self.decoder.step, *arguments)
 
     def _timed(self, call: Any, *arguments: Any) -> Any:
@@ -56,7 +59,7 @@ class Timed:
 
 
 def anew(trainer: Any) -> Any:
-    """Return a decoder of the Transformer without a cache, on the trainer's model."""
+    """Return a Transformer decoder without a key/value cache, for the trainer's model."""
     import torch
 
     from workloads.common.text.beam import Candidates
@@ -103,7 +106,7 @@ def anew(trainer: Any) -> Any:
 
 
 def lengths() -> Any:
-    """Return the sorted subword counts (3,003,) of all sources, EOS included."""
+    """Return the sorted subword counts (3,003,) of all source sentences, including EOS."""
     drawn = np.exp(np.random.default_rng(1).normal(LOG_MEDIAN, LOG_DEVIATION, SENTENCES))
     return np.sort(np.clip(drawn.round(), 2, LONGEST)).astype(np.int32)
 
@@ -111,7 +114,7 @@ def lengths() -> Any:
 def chosen(workload: Any, count: int, batches: int) -> list[Batch]:
     """Return evenly spaced batches of sentences with similar lengths.
 
-    The sentences are padded to a shape of an evaluation.
+    The sentences are padded to a length that evaluations use.
     """
     every, found = lengths(), []
     starts = range(0, SENTENCES - count + 1, count)
@@ -137,9 +140,9 @@ def chosen(workload: Any, count: int, batches: int) -> list[Batch]:
 
 
 def decoded(workload: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, list[Any]]:
-    """Return figures of a decoder and its tokens.
+    """Return measurements of a decoder, and the tokens that it generated.
 
-    The first batch is decoded once before the measurement.
+    Before the measurement, the first batch is decoded once as a warm-up.
     """
     import torch
 
@@ -164,9 +167,9 @@ def decoded(workload: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures,
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure a workload with its cache in PyTorch's environment.
+    """Measure the decoding of a workload in PyTorch's environment.
 
-    The Transformer is also measured without a cache.
+    The Transformer is measured both with and without a key/value cache.
     """
     kind = KINDS[args.worker]
     workload: Any = kind.build(
@@ -197,7 +200,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(__doc__, workloads="gnmt,transformer", sentences=16, batches=1, cores=1)
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     parser.add_argument("--size", default="full", choices=("full", "demo"))

@@ -1,28 +1,28 @@
-"""Measures the cost of an evaluation on COCO without the network.
+"""Measure the cost of a COCO evaluation, excluding the network.
 
     python -m benchmarks.detections [--images 4952] [--cores 2]
         [--kinds trained,undecided,scattered]
     python -m benchmarks.detections --workload maskrcnn [--images 5000] [--cores 2]
 
-SSD: decoding and suppression for 4,952 images, and AP of the resulting detections. An image has
-8,732 priors and 81 classes. Batches of 32 images go through `Workload.eval_batch_metrics` as in an
-evaluation: a single thread of a single process, pinned to `--cores` cores. Synthetic outputs are
-generated batch by batch and not timed. Every image is measured, without extrapolation. Kinds of
-outputs:
+For SSD, the benchmark measures box decoding and non-maximum suppression for 4,952 images, and AP of
+the resulting detections. An image has 8,732 priors and 81 classes. `Workload.eval_batch_metrics`
+processes batches of 32 images as in an evaluation: in a single thread of a single process, pinned
+to `--cores` cores. The synthetic network outputs are generated batch by batch, which is not timed.
+Every image is measured, without extrapolation. The kinds of network outputs are:
 * trained: objects as in COCO (7 per image), detected by the priors that match them, with misses,
   confused classes, and false alarms.
-* undecided: an early network. The background has a small lead, and on every prior a tenth of the
-  classes has a score above 0.05.
-* scattered: an untrained network with large logits. Every class has more candidates than the best
-  200 that are kept.
+* undecided: outputs of a network early in training. The background scores slightly higher than the
+  classes. On every prior, 10 % of the classes have a score above 0.05.
+* scattered: outputs of an untrained network with large logits. Every class has more candidates than
+  the best 200 that are kept.
 
-AP is computed for `trained`, with 48 additional images without objects, by both evaluators, whose
-values must be equal.
+AP is computed for `trained`, with 48 additional images without objects. Two evaluators compute AP,
+and their values must be equal.
 
-Mask R-CNN: 30 synthetic detections in each of 5,000 images of 640 x 480, near the objects, some
+For Mask R-CNN, each of 5,000 images of 640 x 480 has 30 synthetic detections near the objects, some
 with a wrong class. `results.eval_batch_metrics` pastes and encodes the masks in the workload's
-threads, as in an evaluation. AP of boxes and of masks is computed by both evaluators, whose values
-must be equal. The output is JSON.
+threads, as in an evaluation. Two evaluators compute AP of boxes and of masks, and their values must
+be equal. The output is JSON.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ TARGET_SECONDS, MASKS_TARGET_SECONDS = 60.0, 240.0
 OBJECTS_MEAN = 7.3
 """Mean number of objects in a validation image: 36,781 boxes in 5,000 images."""
 FALSE_ALARMS = 3
-"""Number of false alarms, anywhere in the image, per prior with an object."""
+"""Number of false alarms, at random positions in the image, per prior with an object."""
 MASKS_BATCH, SLOTS, DETECTIONS, SIDE, SCALE = 8, 100, 30, 28, 800 / 480
-"""Mask R-CNN: images per batch, object slots and detections per image, mask side, image scale.
+"""Mask R-CNN: images per batch, object slots and detections per image, mask size, image scale.
 
-The side of a mask is in pixels.
+The mask size is in pixels.
 """
 KINDS = ("trained", "undecided", "scattered")
 Outputs = dict[str, Array]
 Truth = tuple[Array, Array, Array]
-"""Boxes (M, 4) as corners in fractions of the image, labels (M,) from 1, and ends (images,).
+"""Boxes (M, 4) as corners in fractions of the image, labels (M,) starting at 1, and ends (images,).
 
 An end is the index after an image's last object.
 """
@@ -78,13 +78,13 @@ def objects(random: np.random.Generator, images: int) -> Truth:
     ends = np.cumsum(1 + random.poisson(OBJECTS_MEAN - 1, images))
     size = np.exp(random.uniform(np.log(0.03), np.log(0.8), (ends[-1], 2)))
     corner = random.uniform(0, 1 - size)
-    # A few classes are frequent, as persons are in COCO.
+    # A few classes are much more frequent than others, like persons in COCO.
     label = 1 + np.minimum(random.exponential(CLASSES / 4, ends[-1]).astype(np.int32), CLASSES - 1)
     return np.concatenate([corner, corner + size], axis=1).astype(np.float32), label, ends
 
 
 def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth) -> Outputs:
-    """Return logits (B, 81, P) and offsets (B, 4, P) for images with these objects."""
+    """Generate logits (B, 81, P) and offsets (B, 4, P) for images with the given objects."""
     count, of_priors = len(found[2]), len(workload.priors)
     logits = random.standard_normal((count, CLASSES + 1, of_priors), np.float32)
     offsets = random.standard_normal((count, 4, of_priors), np.float32)
@@ -115,7 +115,7 @@ def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth)
 def of_images(truth: Truth, number: Array) -> Truth:
     """Return the objects of consecutive images.
 
-    An image that is repeated at the end has no objects the second time.
+    The last image may be repeated. Repetitions have no objects.
     """
     box, label, ends = truth
     start = ends[number[0] - 1] if number[0] else 0
@@ -126,7 +126,7 @@ def of_images(truth: Truth, number: Array) -> Truth:
 def batches(
     size: int, images: int, make: Callable[[Array], Outputs]
 ) -> Iterator[tuple[Batch, Outputs]]:
-    """Yield evaluation batches of `size` images with the arrays from `make`.
+    """Yield evaluation batches of `size` images, with the arrays that `make` returns.
 
     The last batch is padded.
     """
@@ -143,7 +143,10 @@ def batches(
 
 
 def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[str, Any], Outputs]:
-    """Return figures of decoding and suppression for all images, and the detections."""
+    """Measure decoding and suppression for all images.
+
+    Returns the measurements and the detections.
+    """
     seconds = cpu_seconds = 0.0
     candidates, parts, random = [], [], np.random.default_rng(1)
     for batch, detections in batches(
@@ -167,9 +170,9 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
 
 
 def passing(logits: Array) -> float:
-    """Return the mean number of scores per image above the minimum.
+    """Return the mean number of scores per image that are above the minimum.
 
-    The scores are a plain softmax of logits (b, 81, P).
+    The scores are the softmax of logits (b, 81, P).
     """
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return float(
@@ -179,7 +182,10 @@ def passing(logits: Array) -> float:
 
 
 def ground_truth(truth: Truth, images: int) -> dict[str, Any]:
-    """Return the objects in the form of COCO's annotation files, with image ids from 0."""
+    """Return the objects in the format of COCO's annotation files.
+
+    Image ids start at 0.
+    """
     box, label, ends = truth
     pixels = box * np.array([WIDTH, HEIGHT] * 2, np.float32)
     owner = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
@@ -201,7 +207,10 @@ def ground_truth(truth: Truth, images: int) -> dict[str, Any]:
 
 
 def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict[str, Any]:
-    """Return figures of every installed evaluator, and raise an error if their values differ."""
+    """Return the results of every installed evaluator, and check that they are equal.
+
+    Raises an error if the evaluators' values differ.
+    """
     found: dict[str, Any] = dict.fromkeys(average_precision.EVALUATORS, "not installed")
     for evaluator in found:
         if importlib.util.find_spec(evaluator.replace("-", "_")) is not None:
@@ -214,7 +223,7 @@ def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict
 
 
 def scored(truth: dict[str, Any], found: Outputs) -> dict[str, Any]:
-    """Return AP and seconds."""
+    """Compute AP, and return it with the seconds of the computation."""
     rows: npt.NDArray[np.float64] = average_precision.rows(
         found["number"], found["box"], found["score"], found["label"]
     )
@@ -230,7 +239,7 @@ def scored(truth: dict[str, Any], found: Outputs) -> dict[str, Any]:
 
 
 def blobs(random: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
-    """Return probabilities (count, 28, 28): ellipses with noisy edges."""
+    """Generate probability masks (count, 28, 28), which are ellipses with noisy edges."""
     y, x = (
         (np.arange(SIDE) + 0.5 - SIDE / 2)[:, None] / (SIDE / 2),
         (np.arange(SIDE) + 0.5 - SIDE / 2) / (SIDE / 2),
@@ -243,7 +252,7 @@ def blobs(random: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
 
 
 def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
-    """Generate the detections of a trained network in these images, at the enlarged size."""
+    """Generate a trained network's detections for the given images, in network input size."""
     box, label, ends = truth
     pixels = box * np.array([WIDTH, HEIGHT] * 2) * SCALE
     found = {
@@ -271,9 +280,9 @@ def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
 
 
 def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
-    """Return seconds of pasting and encoding in the workload's threads, and the results.
+    """Paste and encode the masks in the workload's threads.
 
-    Generation is not timed.
+    Returns the seconds and the results. Generating the masks is not timed.
     """
     parts: list[Arrays] = []
     seconds, cpu_seconds, random = 0.0, 0.0, np.random.default_rng(2)
@@ -295,7 +304,7 @@ def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
 
 
 def true_masks(truth: Truth) -> list[bytes]:
-    """Return ellipses that fill the objects' boxes, as compressed run lengths."""
+    """Return ellipses that fill the objects' boxes, as compressed run-length encodings."""
     turn = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
     pixels = truth[0].astype(np.float64) * np.array([WIDTH, HEIGHT] * 2)
@@ -314,7 +323,7 @@ def true_masks(truth: Truth) -> list[bytes]:
 
 
 def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -> dict[str, Any]:
-    """Return AP of boxes and of masks, and seconds."""
+    """Compute AP of boxes and of masks, and return it with the seconds of the computation."""
     rows = average_precision.rows(found["number"], found["box"], found["score"], found["label"])
     sizes = np.tile([HEIGHT, WIDTH], (len(rows), 1))
     encoded = split_bytes(found["mask_counts"], np.cumsum(found["mask_bytes"]))
@@ -337,9 +346,9 @@ def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -
 
 
 def maskrcnn(images: int) -> dict[str, Any]:
-    """Return all figures of Mask R-CNN.
+    """Return all measurements of Mask R-CNN.
 
-    `total_seconds` of an evaluator includes pasting and encoding.
+    An evaluator's `total_seconds` includes pasting and encoding the masks.
     """
     truth = objects(np.random.default_rng(0), images)
     encoding, found = pasted(truth, images)
@@ -361,7 +370,7 @@ def maskrcnn(images: int) -> dict[str, Any]:
 
 
 def ssd(images: int, kinds: list[str], cores: int) -> dict[str, Any]:
-    """Return all figures of SSD."""
+    """Return all measurements of SSD."""
     workload = full_size("ssd", "pytorch", "fp32", BATCH, cores)
     assert isinstance(workload, SSD)
     truth = objects(np.random.default_rng(0), images)
@@ -382,7 +391,7 @@ def ssd(images: int, kinds: list[str], cores: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(__doc__, cores=2, kinds=",".join(KINDS))
     parser.add_argument("--workload", choices=("ssd", "maskrcnn"), default="ssd")
     parser.add_argument("--images", type=int, help="4952, of Mask R-CNN 5000")

@@ -1,12 +1,12 @@
-"""Compares GNMT's training step with matrix products and a plain loop, on CPU cores.
+"""Compare GNMT's training step with matrix products and a plain loop, on CPU cores.
 
     python -m benchmarks.gnmt_step [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
         [--size full|demo] [--models suite,bare,bare_onednn,bare_keras] [--batch 32] [--length 25]
         [--cores 2] [--rounds 3] [--steps 2]
 
-translation_step.py describes the figures. The framework's matrix products have the same sizes. They
-multiply recurrent weights for all positions at once, whereas a training step can only multiply them
-position by position.
+translation_step.py describes the metrics. The matrix products have the same sizes as those of the
+training step. They multiply recurrent weights for all positions at once, whereas a training step
+must multiply them position by position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.gnmt.workload import GNMT
 def products(layers: Any, batch: int, length: int) -> list[Case]:
     """Return the matrix products of a forward pass.
 
-    Attention's scores and contexts are left out, because they involve no weights.
+    The list excludes attention scores and contexts, because their products involve no weights.
     """
     sizes = network.shapes(layers)
     matrices = [

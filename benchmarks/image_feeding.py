@@ -1,13 +1,13 @@
-"""Measures the cost of reading images: training on files against synthetic batches.
+"""Measure the cost of reading images: compare training on files and on synthetic data.
 
     python -m benchmarks.image_feeding [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet]
         [--precisions fp32] [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
 The models have full size, run on CPU cores, and share the cores with the input pipeline. The images
-are JPEGs that are generated in the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x
-480 pixels with boxes for SSD. `share` is the rate with the pipeline divided by the rate on
-synthetic batches: the median over rounds of ratios within a round. The target is 0.95 if the
-pipeline alone is faster than training. A block begins and ends with the same number of prefetched
+are generated JPEGs in the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x 480 pixels
+with boxes for SSD. `share` is the rate with the pipeline divided by the rate on synthetic batches.
+It is the median over rounds of the ratio within a round. The target is 0.95 if the pipeline alone
+is faster than training. A block of steps begins and ends with the same number of prefetched
 batches. The output is JSON.
 """
 
@@ -27,7 +27,7 @@ TARGET = 0.95
 
 
 def prepared(workload: str, scratch: Path) -> Path:
-    """Generate and prepare images for a workload, and return the folder."""
+    """Generate and prepare images for a workload, and return their folder."""
     source, name = scratch / "images", "coco2017" if workload == "ssd" else "imagenet"
     if workload == "ssd":
         photos.write_coco(source, IMAGES, QUALITY)
@@ -42,7 +42,7 @@ def measure(
 ) -> dict[str, object]:
     """Return the rates of all rounds and their median share.
 
-    The two processes swap their order in each round.
+    The order of the two measurements alternates from round to round.
     """
 
     def run(name: str) -> dict[str, float]:
@@ -58,9 +58,9 @@ def measure(
 
 
 def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
-    """Return medians and whether the target is met.
+    """Return medians, and whether the target is met.
 
-    The second value is None if the pipeline alone is slower than training.
+    Whether the target is met is None if the pipeline alone is slower than training.
     """
     rates = [[row["images_per_second"] for row in rounds] for rounds in (synthetic, fed)]
     pipeline = statistics.median(row["pipeline_images_per_second"] for row in fed)
@@ -83,7 +83,7 @@ def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> d
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     args = image_step.options(__doc__)
     with tempfile.TemporaryDirectory() as scratch:
         data = prepared(args.workload, Path(scratch))

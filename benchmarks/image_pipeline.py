@@ -1,25 +1,27 @@
-"""Measures the image pipeline on JPEGs of 500 x 375 pixels with training augmentation.
+"""Measure the image pipeline on JPEGs of 500 x 375 pixels with training augmentation.
 
     python -m benchmarks.image_pipeline [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9]
         [--quality 90]
 
-The output is JSON. The figures are images per second on one core and on two cores, for this
-pipeline (`exact`, `scaled`) and for these programs:
+The output is JSON with images per second on one core and on two cores, for the suite's pipeline
+(`exact`, `scaled`) and for these programs:
 * `turbo`: a bare loop that decodes every whole file with libjpeg-turbo.
-* `eighth`: the same at 1/8 of the size. This is little more than entropy decoding, and about the
-  limit of scaled decoding.
-* `pillow`, `torchvision`: a DataLoader with torchvision v2 and this decoder (only with --python).
+* `eighth`: like `turbo`, at 1/8 of the size. This is little more than entropy decoding, and about
+  the limit of scaled decoding.
+* `pillow`, `torchvision`: a DataLoader with torchvision v2 and the named decoder (only with
+  --python).
 
-All programs are processes that wait for their turn, so that their rounds alternate. The output has
-medians of the rounds, and ratios of the medians. On a single core, all threads and processes of a
-program are pinned to this core. The DataLoader has no workers, which is its fastest setting on a
-single core. Rates are also given per second of processor time, which concurrent load on the machine
+All programs are processes that wait for their turn, so that their rounds alternate. The output
+contains the medians over rounds, and ratios of the medians. On a single core, all threads and
+processes of a program are pinned to this core, and the DataLoader has no workers, which is its
+fastest setting. Rates are also given per second of CPU time, which concurrent load on the machine
 affects less.
 
-On two cores, `turbo` is two independent processes (`limit_two_cores`: the limit of the machine,
-below two if cores share a clock, caches or a host). The DataLoader has two workers and begins each
-round with full queues, which is an advantage. This pipeline ends each round with as many prefetched
-batches as it began with.
+On two cores, `turbo` runs two independent processes. `limit_two_cores` is their combined rate
+relative to a single core. This limit of the machine is below two if the cores share a clock,
+caches, or a host. The DataLoader has two workers and begins each round with full queues, which is
+an advantage over the suite's pipeline. The suite's pipeline ends each round with as many prefetched
+batches as it had at the beginning of the round.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ TARGETS = {
 
 
 def pipeline(decode: str, folder: str, seconds: float) -> None:
-    """Run the input pipeline as a contender with a round per line on stdin."""
+    """Measure the input pipeline, with a round per line on stdin."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
     settings = Settings(
         workload="resnet50", global_batch_size=BATCH,
@@ -74,7 +76,7 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
 def commands(
     folder: Path, prepared: Path, seconds: float, python: str, cores: int
 ) -> dict[str, list[str]]:
-    """Map the name of every contender to its command."""
+    """Map the name of every measured program to its command."""
     listing, bare = folder / "files.txt", ("-m", "benchmarks.bare.image_loader")
     mine = [sys.executable, "-m", "benchmarks.image_pipeline", "--pipeline"]
     found = {decode: [*mine, decode, str(prepared), str(seconds)] for decode in DECODES}
@@ -90,9 +92,9 @@ def commands(
 
 
 def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namespace) -> Rates:
-    """Return the rates of contenders on these cores in alternating rounds.
+    """Return the rates of all programs on the given cores in alternating rounds.
 
-    On two cores, `eighth` is left out.
+    `eighth` is not measured on two cores.
     """
     chosen = commands(folder, prepared, args.seconds, args.python, len(cores))
     if len(cores) > 1:
@@ -101,7 +103,7 @@ def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namesp
 
 
 def ratios_of(single: dict[str, float], double: dict[str, float]) -> dict[str, float]:
-    """Return ratios of medians on one core and, if measured, on two cores."""
+    """Return the ratios of medians on one core and, if measured, on two cores."""
     ratios = {f"{name}_to_turbo": single[name] / single["turbo"] for name in DECODES}
     ratios["limit_eighth_to_turbo"] = single["eighth"] / single["turbo"]
     for where, found in (("", single), ("_on_two_cores", double)):
@@ -115,7 +117,7 @@ def ratios_of(single: dict[str, float], double: dict[str, float]) -> dict[str, f
 
 
 def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
-    """Return all figures with their targets."""
+    """Return all results with their targets."""
     single, double = (medians(rates.get(where, {}), 0) for where in ("one_core", "two_cores"))
     cpu, cpu_two = (medians(rates.get(where, {}), 1) for where in ("one_core", "two_cores"))
     cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}
@@ -144,7 +146,7 @@ def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Write the images, measure on one core and on two, print."""
+    """Generate the images, measure on one core and on two cores, and print the results."""
     parser = parser_with(__doc__, python="", images=512, rounds=9, seconds=1.0, quality=90)
     parser.add_argument("--pipeline", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -1,24 +1,25 @@
-"""Compares training steps of image workloads with a bare loop and the framework's model.
+"""Compare training steps of image workloads with a bare loop and the stock model.
 
     python -m benchmarks.image_step [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet]
         [--precisions fp32,bf16] [--batch 0] [--pixels 0] [--cores 2] [--rounds 3] [--steps 4]
 
-Workloads are resnet50, ssd, and from the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
+The workloads are resnet50, ssd, and the networks zoo:vgg16, zoo:inception_v3, and zoo:resnet50 of
+the zoo workload.
 
 The steps run on CPU cores. Images are synthetic, are generated in advance, and have the reference's
-size (or --pixels). The processes of a round run in sequence, and their order changes in each round.
-A block of steps is timed. Shares are medians over rounds of ratios within a round. `..._cpu`
-compares images per second of processor time, which concurrent load on the machine affects less.
+size (or --pixels). The processes of a round run in sequence, and their order changes from round to
+round. A block of steps is timed. Shares are medians over rounds of the ratios within a round.
+`..._cpu` compares images per second of CPU time, which concurrent load on the machine affects less.
 Models:
-* bare: a plain loop. `bare_malloc` (PyTorch, MXNet) is the same with the malloc tunables that the
-  launcher sets for the suite's workers.
+* bare: a plain loop. `bare_malloc` (PyTorch, MXNet) is the same loop with the malloc tunables that
+  the launcher sets for the suite's workers.
 * stock, stock_v2 (ResNet-50): the framework's models in a plain loop.
-* stock (zoo): the framework's model in the suite's trainer if it is the same network, else
-  (ResNet-50 in TensorFlow and MXNet) in a plain loop.
+* stock (zoo): the framework's model. It runs in the suite's trainer if it is the same network.
+  Otherwise (ResNet-50 in TensorFlow and MXNet), it runs in a plain loop.
 
-`gigaflops_per_image` is counted in the model for a forward pass, with two operations per
-multiply-add. `..._per_operation` compares floating-point operations per second, for models whose
-number of operations differs from the suite's. The output is JSON.
+`gigaflops_per_image` is the number of operations in a model's forward pass, with two operations per
+multiply-add. `..._per_operation` compares floating-point operations per second. It is given for
+models whose number of operations differs from the suite's model. The output is JSON.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ from benchmarks.measuring import (
 from workloads.zoo.stock import STOCK as ZOO_STOCK
 
 BATCHES = {"resnet50": 32, "ssd": 8, "zoo:vgg16": 8, "zoo:inception_v3": 16, "zoo:resnet50": 32}
-"""Images of a step.
+"""Number of images per step.
 
-SSD: 8 images take two cores about as long as 32 of ResNet-50; 32 would take four times as long.
+For SSD, a step with 8 images takes about as long on two cores as a step with 32 images of
+ResNet-50.
 """
 IMAGE_SIZES = {
     "resnet50": 224,
@@ -58,13 +60,15 @@ STOCK = {
         "stock_v2": "zoo resnet50_v2: stride on the 3x3, as here",
     },
 }
-"""Map a framework to its ResNet-50 models. No framework has SSD on a ResNet-34 trunk."""
+"""Maps a framework to its stock ResNet-50 models. No framework has a stock SSD with a ResNet-34
+trunk.
+"""
 
 
 def models(workload: str, framework: str) -> dict[str, str]:
     """Map the name of each measured model of a framework to its description.
 
-    `suite` is first, `bare` second.
+    The first name is `suite`, the second `bare`.
     """
     kind, _, model = workload.partition(":")
     if kind == "zoo":
@@ -83,7 +87,7 @@ def models(workload: str, framework: str) -> dict[str, str]:
 def run(
     args: argparse.Namespace, framework: str, precision: str, model: str, data: str = ""
 ) -> dict[str, float]:
-    """Run a model in the framework's environment and return its JSON.
+    """Run a model in the framework's environment, and return its JSON output.
 
     `data` is the folder of prepared data for the suite's trainer.
     """
@@ -113,7 +117,7 @@ def run(
 
 
 def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[str, object]:
-    """Return the rates of every round, medians, and the suite's shares."""
+    """Return the rates of every round, their medians, and the suite's shares."""
     described = models(args.workload, framework)
     found = in_turns(
         list(described), args.rounds, lambda name: run(args, framework, precision, name),
@@ -125,8 +129,8 @@ def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[st
 def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
     """Return rates, medians, the suite's shares, and forward GFLOPs of each model.
 
-    `found` has the printed output of each model in every round. The suite's network equals the bare
-    loop's.
+    `found` contains the output of each model in every round. The suite's network is the same as
+    that of the bare loop.
     """
     rates = {
         name: [figures["images_per_second"] for figures in rounds] for name, rounds in found.items()
@@ -155,7 +159,11 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
 
 
 def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
-    """Return the forward GFLOPs of a model, counted by its process or by the bare loop."""
+    """Return the forward GFLOPs of a model.
+
+    The GFLOPs come from the model's output. If they are missing there, they are those of the bare
+    loop.
+    """
     figures = found[name][0]
     return (
         figures["gigaflops_per_image"]
@@ -167,7 +175,7 @@ def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
 def options(doc: str | None) -> argparse.Namespace:
     """Parse the options of this benchmark and of image_feeding.
 
-    --batch 0 is the default batch size, --pixels 0 the reference's image size.
+    0 means the default batch size for --batch, and the reference's image size for --pixels.
     """
     parser = parser_with(doc, frameworks=FRAMEWORKS, batch=0, pixels=0, cores=2, rounds=3, steps=4)
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
@@ -206,7 +214,7 @@ def show_all(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     args = options(__doc__)
     show_all("image_step", args, lambda framework, precision: measure(args, framework, precision))
 

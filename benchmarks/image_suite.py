@@ -1,17 +1,18 @@
-"""Measures the suite's full-size training step of ResNet-50 or SSD for other benchmarks.
+"""Measure the suite's full-size training step of an image workload.
 
     python -m benchmarks.image_suite [--workload resnet50] [--framework pytorch] [--precision fp32]
         [--batch 32] [--cores 2] [--steps 4] [--data PREPARED] [--implementation suite]
         [--pixels 0]
 
-image_step.py and image_feeding.py start this script. Workloads are resnet50, ssd, and networks of
-the zoo such as `zoo:vgg16`. --implementation selects `suite` or `stock` for a network of the zoo.
---pixels is the side of an image (not for SSD); 0 selects the reference's size.
+image_step.py and image_feeding.py start this script. The workloads are resnet50, ssd, and networks
+of the zoo workload, such as `zoo:vgg16`. For a network of the zoo, `--implementation` selects
+`suite` or `stock`. `--pixels` is the height and width of an image (not for SSD). 0 selects the
+reference's size.
 
 The batches are synthetic, or come from the input pipeline if --data is given. The output is JSON:
 * images_per_second: rate over a block of training steps.
-* images_per_cpu_second: the same per second of CPU time, which concurrent load on the machine
-  affects less.
+* images_per_cpu_second: images per second of CPU time, which concurrent load on the machine affects
+  less.
 * data_wait_share: share of the time in which training waited for a batch.
 * pipeline_images_per_second: with --data, the rate of the pipeline alone, measured before training
   starts.
@@ -47,21 +48,21 @@ KINDS: Mapping[str, tuple[type[Workload], str, str, tuple[int, int], dict[str, i
         {"classes": 80, "objects_per_image_most": 93},
     ),
 }
-"""Map a workload to its settings.
+"""Maps a workload to its settings.
 
-The settings are: class, hyperparameter set, data set, numbers of training and evaluation images,
-further counts.
+The settings are the class, the hyperparameter set, the data set, the numbers of training and
+evaluation images, and additional counts.
 """
 ZOO_RATE = 1e-6
-"""Learning rate of the zoo's networks.
+"""Learning rate for networks of the zoo.
 
 At the hyperparameter set's learning rate, the loss of networks without batch norm soon becomes NaN
 on random images.
 """
 PIPELINE_IMAGES = 512
-"""Images on which the rate of the pipeline is measured.
+"""Number of images on which the rate of the pipeline is measured.
 
-A tenth of this number precedes them as a warm-up.
+The warm-up reads 10 % of this number before the measurement.
 """
 
 
@@ -71,7 +72,7 @@ def full_size(
 ) -> Workload:  # fmt: skip
     """Return a workload of the reference's size on a CPU device.
 
-    It has the counts of prepared or published data.
+    Its data set counts are those of the prepared data, or otherwise the published counts.
     """
     name, _, model = workload.partition(":")
     kind, chosen, dataset, images, sizes = KINDS[name]
@@ -93,7 +94,7 @@ def full_size(
 
 
 class Watched:
-    """Iterator over batches that adds up the seconds spent waiting for them."""
+    """Iterator over batches that measures the time spent waiting for batches."""
 
     def __init__(self, batches: Iterator[list[Batch]]) -> None:
         self.batches, self.seconds = batches, 0.0
@@ -110,7 +111,7 @@ class Watched:
 
 
 def pipeline_rate(workload: Workload, worker: WorkerContext, batch: int) -> float:
-    """Return the images per second of the input pipeline on an otherwise idle machine."""
+    """Return the images per second of the input pipeline without concurrent training."""
     data = workload.open_data(worker, 2)
     skipped = max(4, PIPELINE_IMAGES // 10 // batch)
     steps = -(-PIPELINE_IMAGES // batch)
@@ -126,7 +127,7 @@ def pipeline_rate(workload: Workload, worker: WorkerContext, batch: int) -> floa
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     args = parser_with(
         __doc__, workload="resnet50", framework="pytorch", precision="fp32",
         batch=32, cores=2, steps=4, data="", implementation="suite", pixels=0,

@@ -1,18 +1,19 @@
-"""Trains LittleCNN to its target in three frameworks, on generated or real images.
+"""Train LittleCNN to its target in three frameworks, on generated or real images.
 
     python -m benchmarks.little_cnn [--dataset cifar-demo]
         [--frameworks pytorch,tensorflow,mxnet] [--cores 1] [--epochs 0]
 
-Real images, from Debian's package dataset-fashion-mnist:
+Debian's package dataset-fashion-mnist contains real images:
+
     suite data prepare fashion-mnist --from /usr/share/datasets/fashion-mnist
     python -m benchmarks.little_cnn --dataset fashion-mnist --epochs 3
 
-The run uses a single device of --cores cores, seed 1, and the hyperparameters of profile=demo. With
---epochs N, training ends after N epochs instead of at the target. The output is JSON. It has, for
-each framework, top-1 and validation loss after each epoch, the seconds of the run's clock, and
-seconds and CPU seconds of the whole command. others_share is the share of the run's cores that
-unrelated processes used. Above 0.1 the machine was busy, and the seconds are too long by about this
-share.
+A run uses a single device with --cores cores, seed 1, and the hyperparameters of profile=demo. With
+--epochs N, training ends after N epochs instead of at the target. The output is JSON. For each
+framework, it contains the top-1 accuracy and validation loss after each epoch, the seconds of the
+run's clock, and the seconds and CPU seconds of the whole command. others_share is the share of the
+run's cores that unrelated processes used. If others_share is above 0.1, the machine was busy, and
+the seconds are too long by about this share.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from workloads.zoo.settings import TARGETS_TOP1
 
 
 def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict[str, object]:
-    """Train once and return the figures of the run."""
+    """Train once, and return the measurements of the run."""
     words = [
         "workload=zoo",
         f"framework={framework}",
@@ -67,7 +68,7 @@ def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(__doc__, frameworks=FRAMEWORKS, cores=1, epochs=0)
     parser.add_argument("--dataset", default="cifar-demo", choices=sorted(TARGETS_TOP1))
     arguments = parser.parse_args()

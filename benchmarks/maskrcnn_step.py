@@ -1,4 +1,4 @@
-"""Compares Mask R-CNN's training step with torchvision's MaskRCNN or a plain loop.
+"""Compare Mask R-CNN's training step with torchvision's MaskRCNN or a plain loop.
 
     python -m benchmarks.maskrcnn_step [--framework pytorch|tensorflow|mxnet] [--precision fp32]
         [--cores 2] [--rounds 3] [--steps 2]
@@ -6,15 +6,16 @@
 A step processes a single image of 800×1333 pixels on CPU cores.
 
 torchvision's model has frozen batch norm, `trainable_layers=3`, and torchvision's conventions.
-TensorFlow and MXNet have no such model. Their plain loops (benchmarks/bare/) follow the suite's
-conventions. All models have the same weights, image, objects, and 512 regions. They execute the
-whole step except reading the image. torchvision matches all anchors within the step. In the suite
-and in the plain loops, the loader matches them: if no core is idle, add `anchors_in_loader_seconds`
-(on a single core).
+TensorFlow and MXNet have no such model. For these two frameworks, the suite is compared with plain
+loops (benchmarks/bare/), which follow the suite's conventions. All models have the same weights,
+image, objects, and 512 regions. They execute the whole step except reading the image. torchvision
+matches all anchors within the step. In the suite and in the plain loops, the data loader matches
+the anchors. If no core is idle, add `anchors_in_loader_seconds` (on a single core) to the step time
+of the suite and the plain loops.
 
-The processes of a round take turns. Shares are medians over rounds of ratios within a round, for
-elapsed and for CPU seconds. On a busy machine, only the shares of CPU seconds are reliable. The
-output is JSON.
+The processes of a round run in turn. Shares are medians over rounds of the ratios within a round,
+for elapsed seconds and for CPU seconds. On a busy machine, only the shares of CPU seconds are
+reliable. The output is JSON.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ COMPARED_MODELS = {
     "tensorflow": ("bare", "plain loop of TensorFlow's operators"),
     "mxnet": ("bare", "plain loop of MXNet's operators"),
 }
-"""Map a framework to the name and description of the model to compare the suite with."""
+"""Maps a framework to the name and description of the model with which the suite is compared."""
 
 
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
-    """Run a model in a process and return its JSON."""
+    """Run a model in a process, and return its JSON output."""
     if model == "suite":
         names = ("framework", "precision", "cores", "steps")
         words = [
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
 def anchor_seconds(inputs: str) -> float:
     """Return the seconds to label and sample the image's anchors on a single core.
 
-    The best of five counts.
+    The result is the minimum of five measurements.
     """
     box, levels = np.load(inputs)["box"], anchors.levels(REFERENCE_MODEL, 800, 1344)
     seconds = []
@@ -71,7 +72,7 @@ def anchor_seconds(inputs: str) -> float:
 
 
 def measure(args: argparse.Namespace, model: str, inputs: str) -> dict[str, object]:
-    """Return figures of every round, medians and shares."""
+    """Return the measurements of every round, their medians, and the shares."""
     found = in_turns(
         ["suite", model], args.rounds, lambda name: run(args, name, inputs), "cpu_seconds"
     )
@@ -87,7 +88,7 @@ def measure(args: argparse.Namespace, model: str, inputs: str) -> dict[str, obje
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(__doc__, cores=2, rounds=3, steps=2)
     parser.add_argument("--framework", default="pytorch", choices=sorted(COMPARED_MODELS))
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))

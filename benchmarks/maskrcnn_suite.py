@@ -1,12 +1,13 @@
-"""Measures the suite's training step of Mask R-CNN for maskrcnn_step.py.
+"""Measure the suite's training step of Mask R-CNN for maskrcnn_step.py.
 
     python -m benchmarks.maskrcnn_suite [--framework pytorch] [--precision fp32] [--cores 2]
         [--steps 2] [--inputs INPUTS.npz]
 
-The model has full size, and a step processes a single image of 800×1333 pixels. The output is JSON:
-seconds and CPU seconds per step, in PyTorch `parts` (the seconds of each part of a step), the
-maximum resident set size, regions, positive regions, and the loss. With --inputs, the script writes
-weights and inputs for the plain loops instead.
+The model has full size, and a step processes a single image of 800×1333 pixels. The output is JSON
+with the seconds and CPU seconds per step, the maximum resident set size, the number of regions, the
+number of positive regions, and the loss. For PyTorch, the output also contains `parts`, the seconds
+of each part of a step. With --inputs, the script writes weights and inputs for the plain loops
+instead.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from workloads.maskrcnn.workload import MaskRCNN
 
 HEIGHT, WIDTH = 800, 1333
 RATE = 1e-4
-"""Learning rate. The reference's would make random weights diverge."""
+"""Learning rate. At the reference's learning rate, training from random weights would diverge."""
 
 
 def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
-    """Return the workload of the reference's size on a CPU device, with an image per batch."""
+    """Return the reference-size workload on a CPU device, with one image per batch."""
     full = full_size("maskrcnn", framework, precision, 1, cores)
     model = {**full.settings.model, "padded_shapes": [[800, 1344]]}
     values = {
@@ -48,7 +49,7 @@ def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
 
 
 def batch_of(task: MaskRCNN, worker: WorkerContext) -> Batch:
-    """Return a synthetic batch whose image fills 800×1333 of the padded shape."""
+    """Return a synthetic batch with an image of 800×1333 pixels in the padded shape."""
     data = task.open_data(worker, 1)
     ((batch,),) = (next(data.train(0, 1)),)
     data.close()
@@ -56,7 +57,7 @@ def batch_of(task: MaskRCNN, worker: WorkerContext) -> Batch:
 
 
 def write_inputs(task: MaskRCNN, batch: Batch, path: str) -> None:
-    """Write image, objects, sampled anchors and weights for the plain loops.
+    """Write the image, objects, sampled anchors, and weights for the plain loops.
 
     The weights have torchvision's names.
     """
@@ -89,16 +90,16 @@ def write_inputs(task: MaskRCNN, batch: Batch, path: str) -> None:
 
 
 class Clock:
-    """Seconds spent in each of several functions.
+    """Measures the seconds spent in each of several functions.
 
-    The time of a nested call counts for its caller too.
+    The time of a nested call is included in the time of its caller.
     """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
 
     def watch(self, owner: Any, name: str, part: str) -> None:
-        """Replace a method with a timed version."""
+        """Replace a method with a timed version, whose time is added to `part`."""
         function: Callable[..., Any] = getattr(owner, name)
 
         def timed(*arguments: Any, **options: Any) -> Any:
@@ -112,7 +113,7 @@ class Clock:
 
 
 def watched(trainer: Any) -> Clock:
-    """Return a clock for the parts of a trainer."""
+    """Return a clock that measures the parts of a trainer's step."""
     clock = Clock()
     for owner, name, part in (
         (trainer.model, "stage_maps", "trunk"),
@@ -131,7 +132,10 @@ def watched(trainer: Any) -> Clock:
 
 
 def count_regions() -> dict[str, int]:
-    """Record `regions` and `positives` of the latest step from now on."""
+    """Return a dictionary with `regions` and `positives` of the latest step.
+
+    Every later step updates the dictionary.
+    """
     found: dict[str, int] = {}
     sampled = host.sampled
 
@@ -147,7 +151,7 @@ def count_regions() -> dict[str, int]:
 
 
 def parts(clock: Clock, steps: int) -> dict[str, float]:
-    """Return seconds per step for parts that do not overlap."""
+    """Return the seconds per step of parts that do not overlap."""
     each = {name: seconds / steps for name, seconds in clock.seconds.items()}
     each["rpn_and_input"] = each.pop("first_half") - each["trunk"] - each["pyramid"]
     each["sampling_and_masks"] = each.pop("host") - each["proposals"]
@@ -166,9 +170,9 @@ def parts(clock: Clock, steps: int) -> dict[str, float]:
 
 
 def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, Any]:
-    """Measure the step.
+    """Measure a training step.
 
-    If `eager` is true, the parts of a step can be timed separately.
+    If `eager` is true, the parts of the step are also timed individually.
     """
     regions, clock = count_regions(), watched(trainer) if eager else None
     wall, cpu = time.perf_counter(), time.process_time()
@@ -183,7 +187,7 @@ def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, A
 
 
 def main() -> None:
-    """Write inputs, or measure and print."""
+    """Write the inputs, or run the benchmark and print its results."""
     args = parser_with(
         __doc__, framework="pytorch", precision="fp32", cores=2, steps=2, inputs=""
     ).parse_args()

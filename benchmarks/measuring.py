@@ -1,6 +1,6 @@
 """Shared functions of the benchmarks.
 
-They start measured processes, and print JSON with the machine, the date and the load.
+The functions start measured processes, and print JSON with the machine, the date, and the load.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _BEGIN, _LOAD = time.time(), os.getloadavg()[0]
 
 
 def parser_with(doc: str | None, /, **options: str | float) -> argparse.ArgumentParser:
-    """Return a parser described by the first line of `doc`, with `--NAME` for each option.
+    """Return a parser with the first line of `doc` as description and the given options.
 
-    An option has the type of its default.
+    Each option `--NAME` has the type of its default value.
     """
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     for name, default in options.items():
@@ -45,9 +45,9 @@ def parser_with(doc: str | None, /, **options: str | float) -> argparse.Argument
 
 
 def head(benchmark: str, cores: int = 0) -> dict[str, object]:
-    """Return the context of the figures.
+    """Return the context of a benchmark's results, such as the machine and the date.
 
-    `cores`: number of cores that were used, or 0 for all cores.
+    `cores` is the number of cores that were used, or 0 for all cores.
     """
     return {
         "benchmark": benchmark,
@@ -60,26 +60,28 @@ def head(benchmark: str, cores: int = 0) -> dict[str, object]:
 
 
 def show(benchmark: str, cores: int = 0, /, **figures: object) -> None:
-    """Print the head and the figures as JSON."""
+    """Print the context and the results of a benchmark as JSON."""
     print(json.dumps({**head(benchmark, cores), **figures}, indent=1, ensure_ascii=False))
 
 
 def environment(framework: str) -> Any:
     """Return the framework's environment for runs on CPUs."""
     from suite.common.run_config import EnvironmentConfig
-    from suite.environments.environment import resolve  # not in a framework's environment
+
+    # this module is missing in a framework's environment
+    from suite.environments.environment import resolve
 
     return resolve(EnvironmentConfig(), registry.load_framework(framework).environments["cpu"])
 
 
 def in_environment(framework: str, words: Sequence[object], cores: int, malloc: bool = True) -> Any:
-    """Run a module in a framework's environment and return the JSON in the last line of its output.
+    """Run a module in a framework's environment, and return the JSON in its last line.
 
     The process is pinned to the first `cores` cores.
 
     Args:
         framework: Name of the framework whose environment is used.
-        words: Name of the module, then its arguments.
+        words: Name of the module, followed by its arguments.
         cores: Number of cores and of threads.
         malloc: Set the allocator variables that the launcher sets for the suite's workers.
 
@@ -102,7 +104,7 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
 def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: bool = True) -> Any:
     """Set up the workload's trainer in this process, as the only worker.
 
-    The default of `worker` has a single CPU device.
+    By default, `worker` has a single CPU device.
     """
     worker = worker or WorkerContext(
         0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1
@@ -121,20 +123,20 @@ class Spent:
     cpu_seconds: float
     """User and system time of the process tree.
 
-    Concurrent load on the machine affects this time less.
+    Concurrent load on the machine affects this time less than the elapsed time.
     """
     load_average: float
-    """Load average of the last minute at the end."""
+    """Load average of the last minute at the end of the command."""
 
     def figures(self) -> dict[str, float]:
-        """Return rounded values for JSON."""
+        """Return the rounded values for JSON."""
         return {name: round(value, 1) for name, value in vars(self).items()}
 
 
 def run_suite(words: Sequence[str], output: Path, prefix: Sequence[str] = ()) -> Spent:
     """Run `PREFIX python run_suite.py WORDS output=OUTPUT`.
 
-    Raise SystemExit with its output if it fails.
+    Raises SystemExit, with the command's output, if the command fails.
     """
     before, start = children_cpu_seconds(), time.monotonic()
     _output_of(
@@ -145,7 +147,7 @@ def run_suite(words: Sequence[str], output: Path, prefix: Sequence[str] = ()) ->
 
 
 def suite_command(*words: object) -> str:
-    """Return the output of `suite WORDS`."""
+    """Run `suite WORDS`, and return its output."""
     return _output_of(
         [sys.executable, "-m", "suite.cli", *map(str, words)],
         {**os.environ, "PYTHONPATH": str(PROJECT)},
@@ -153,16 +155,19 @@ def suite_command(*words: object) -> str:
 
 
 def blocks(output: Path) -> list[dict[str, Any]]:
-    """Return the lines of `metrics.jsonl` of the single run below `output`.
+    """Return the lines in `metrics.jsonl` of the only run below `output`.
 
-    The file has a line per evaluation.
+    The file contains a line per evaluation.
     """
     (path,) = output.glob("**/run_0/metrics.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def children_cpu_seconds() -> float:
-    """Return user and system time of all child processes that have ended and were waited for."""
+    """Return the user and system time of all ended child processes.
+
+    Only children whose exit was waited for are included.
+    """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -170,7 +175,7 @@ def children_cpu_seconds() -> float:
 def median_ratio(
     over: Sequence[Mapping[str, float]], under: Sequence[Mapping[str, float]], key: str
 ) -> float:
-    """Return the median over rounds of a figure's ratio within a round."""
+    """Return the median, over rounds, of the ratio of `key` within a round."""
     return round(statistics.median(a[key] / b[key] for a, b in zip(over, under, strict=True)), 3)
 
 
@@ -183,8 +188,8 @@ def in_turns(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the results of `run` for each name and round.
 
-    The order rotates from round to round. After each round, a line on stderr has the last value of
-    `key` for each name. It begins with `label`.
+    The order of the names rotates from round to round. After each round, a line with `label` and
+    the latest value of `key` for each name is printed to stderr.
     """
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):

@@ -1,16 +1,18 @@
-"""Compares NCF's training and evaluation with rooflines measured in the same run.
+"""Compare NCF's training and evaluation with rooflines measured in the same run.
 
     python -m benchmarks.ncf_roofline [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2]
         [--rounds 5]
 
-The model has full size with ML-20M's counts, batch size 65,536, fp32, on a single device of 1 or 2
-cores.
+The model has full size with ML-20M's counts and batch size 65,536 in fp32, on a single device of 1
+or 2 cores. The roofline is computed as:
+
     roof seconds = floating-point operations / GEMM rate + bytes / copy bandwidth
 
-Two roofs are computed: with the framework's GEMM rate at the layers' shapes, and with the best GEMM
-rate of all frameworks on this machine. Rates are measured between the runs (bare/rates.py).
-Evaluation scores 1,000 candidates for each user of a generated data set with ML-1M's counts, with
-full-size layers. Its operations are those of the plain forward pass. The output is JSON.
+Two rooflines are computed. The first uses the framework's GEMM rate at the layers' shapes. The
+second uses the highest GEMM rate of all frameworks on this machine. The rates are measured between
+the runs (bare/rates.py). The evaluation scores 1,000 candidates for each user of a generated data
+set with ML-1M's counts, with full-size layers. The roofline of the evaluation uses the operations
+of the plain forward pass. The output is JSON.
 """
 
 from __future__ import annotations
@@ -29,19 +31,25 @@ from suite.common import registry
 BATCH = 65_536
 STEPS = 16
 FORWARD_OPERATIONS = 2 * (256 * 256 + 256 * 128 + 128 * 64 + 128)
-"""Operations of the linear layers per sample. Training needs three times as many."""
+"""Operations of the linear layers per sample in a forward pass. Training needs three times as
+many.
+"""
 PARAMETERS = 31_832_577
 ADAM_PASSES = 7
-"""Passes over the parameters: gradient, weight and two moments are read, the last three written."""
+"""Number of passes over the parameters by Adam. Adam reads the gradient, the weight, and two moment
+estimates, and writes the weight and both moment estimates.
+"""
 ROW_BYTES = 4 * (64 + 64 + 128 + 128)
-"""Bytes of the embedding rows per sample."""
+"""Size of a sample's embedding rows in bytes."""
 EMBEDDING_PASSES = 5
-"""Passes over the rows: the gather reads and writes, its gradient reads, reads and writes."""
+"""Number of passes over a sample's embedding rows. The gather reads and writes the rows. The
+gradient reads twice and writes once.
+"""
 USERS, ITEMS, RATINGS = 6_040, 3_706, 60
 
 
 def last_block(framework: str, cores: int, output: Path, *extra: str) -> dict[str, float]:
-    """Return the last line of a run's `metrics.jsonl`."""
+    """Run the suite, and return the last line of the run's `metrics.jsonl`."""
     words = [
         "workload=ncf",
         f"framework={framework}",
@@ -63,22 +71,25 @@ def make_ratings(path: Path) -> None:
 
 
 def training_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
-    """Return the training samples per second at the roof."""
+    """Return the training samples per second at the roofline."""
     operations = 3 * FORWARD_OPERATIONS * BATCH
     bytes_moved = ADAM_PASSES * 4 * PARAMETERS + EMBEDDING_PASSES * ROW_BYTES * BATCH
     return BATCH / (operations / (gemm_gflops * 1e9) + bytes_moved / (copy_gigabytes * 1e9))
 
 
 def evaluation_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
-    """Return the scored pairs per second at the roof.
+    """Return the scored pairs per second at the roofline.
 
-    A pair needs the forward pass and a gather of its rows.
+    A pair requires a forward pass and a gather of its embedding rows.
     """
     return 1 / (FORWARD_OPERATIONS / (gemm_gflops * 1e9) + 2 * ROW_BYTES / (copy_gigabytes * 1e9))
 
 
 def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> dict[str, object]:
-    """Return medians for all frameworks on this number of cores, measured in alternating order."""
+    """Return medians for all frameworks on the given number of cores.
+
+    The frameworks are measured in alternating order.
+    """
     found: dict[str, dict[str, list[float]]] = {
         name: {"gemm": [], "copy": [], "train": [], "pairs": []} for name in frameworks
     }
@@ -113,7 +124,7 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
 
 
 def fractions(row: dict[str, list[float]], best_gemm: float, copy: float) -> dict[str, float]:
-    """Return medians and fractions of the roofs."""
+    """Return medians, and the fractions of the rooflines that they reach."""
     gemm, train, pairs = (statistics.median(row[key]) for key in ("gemm", "train", "pairs"))
     return {
         "own_gemm_gflops": round(gemm, 1),
@@ -129,7 +140,7 @@ def fractions(row: dict[str, list[float]], best_gemm: float, copy: float) -> dic
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(__doc__, frameworks=FRAMEWORKS, cores="1,2", rounds=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:

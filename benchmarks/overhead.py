@@ -1,15 +1,17 @@
-"""Measures the suite's overhead: its training rate over that of a bare loop.
+"""Measure the suite's overhead: its training rate divided by that of a bare loop.
 
     python -m benchmarks.overhead [--frameworks pytorch,tensorflow,mxnet]
         [--profile synthetic|demo] [--cores 2] [--rounds 7]
 
-Both programs have the same model, data and batch size.
+Both programs use the same model, data, and batch size.
 
-`synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were generated in
-advance, so that only the training loops differ. `demo`: small steps, and both programs sample new
-negatives in every epoch (the bare loop without rejection). The programs run in turn for `--rounds`
-rounds. The output is JSON with the median of each program and their ratio. The bare loops are in
-benchmarks/bare/: at most 60 lines each, without an import of the suite.
+* `synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were generated in
+  advance, so that only the training loops differ.
+* `demo`: small steps. Both programs sample new negatives in every epoch (the bare loop without
+  rejection).
+
+The programs run in turn for `--rounds` rounds. The output is JSON with the median of each program
+and their ratio. The bare loops are in benchmarks/bare/ and do not import the suite.
 """
 
 from __future__ import annotations
@@ -29,15 +31,17 @@ from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import worker_context_for
 
 STEPS = {"synthetic": 30, "demo": 306}
-"""Timed steps: 30 of 65,536 samples at ML-20M's counts, or six epochs of 51 steps of the demo."""
+"""Number of timed steps: 30 steps of 65,536 samples for `synthetic`, and six epochs of 51 steps for
+`demo`.
+"""
 BATCH = {"synthetic": "global:65536", "demo": "set"}
 BARE_BATCHES = 8
 
 
 def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[float, RunSpec]:
-    """Return the suite's training samples per second, and the run.
+    """Run the suite, and return its training samples per second and the run.
 
-    The rate excludes the first of several blocks.
+    The rate excludes the first block of steps if the run has several blocks.
     """
     words = [
         "workload=ncf",
@@ -61,9 +65,10 @@ def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[f
 
 
 def dump_data(run: RunSpec, path: Path) -> None:
-    """Write the bare loop's data.
+    """Write the data for the bare loop.
 
-    With profile=synthetic, the data are batches of the suite, else the positives to sample from.
+    With profile=synthetic, the data are batches from the suite. Otherwise, the data are the
+    positives from which the loop samples.
     """
     workload = registry.load_workload("ncf")(run.settings, run.dataset_info)
     if run.settings.profile == "demo":
@@ -87,7 +92,7 @@ def dump_data(run: RunSpec, path: Path) -> None:
 
 
 def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
-    """Return the samples per second of the bare loop."""
+    """Run the bare loop, and return its samples per second."""
     settings = run.settings
     options = {
         **{name: run.dataset_info.sizes[name] for name in ("users", "items")},
@@ -135,7 +140,7 @@ def measure(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(__doc__, frameworks=FRAMEWORKS, cores=2, rounds=7)
     parser.add_argument("--profile", default="synthetic", choices=sorted(STEPS))
     arguments = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Generates photographs for benchmarks of image input.
+"""Generate photographs for benchmarks of image input.
 
-The photographs are single JPEGs, or have the layout of ImageNet or COCO.
+The photographs are written as individual JPEGs, or in the layout of ImageNet or COCO.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ import simplejpeg
 from workloads.common.coco.dataset import SPLITS
 
 HEIGHT, WIDTH = 375, 500
-"""Approximate mean size of ImageNet's images."""
+"""Approximate mean image size in ImageNet, in pixels."""
 COCO_HEIGHT, COCO_WIDTH, COCO_CLASSES = 480, 640, 80
 OBJECTS_MEAN, POINTS_MEAN = 7.3, 25
-"""COCO has 860,001 boxes in 117,266 images with objects. Points per polygon are approximate."""
+"""Mean number of objects per image and of points per polygon. COCO has 860,001 boxes in 117,266
+images with objects. The number of points is approximate.
+"""
 
 
 def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """Return an image (height, width, 3) with a photograph's spectrum.
+    """Generate an image (height, width, 3) with the spectrum of a photograph.
 
-    It has noise at several scales, edges, and grain.
+    The image consists of noise at several scales, edges, and grain.
     """
     random = np.random.default_rng(seed)
     image = np.full((height, width, 3), 128, np.float32)
@@ -46,15 +48,15 @@ def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
 
 
 def jpeg(seed: int, height: int, width: int, quality: int) -> bytes:
-    """Return such a photograph as a JPEG, with color at half the resolution."""
+    """Generate a photograph as a JPEG, with color at half the resolution."""
     encoded: bytes = simplejpeg.encode_jpeg(photo(seed, height, width), quality, "RGB", "420")
     return encoded
 
 
 def write_imagenet(root: Path, train: int, val: int, classes: int, quality: int) -> int:
-    """Write photographs of HEIGHT x WIDTH in ImageNet's layout below `root`.
+    """Write photographs of HEIGHT x WIDTH pixels in ImageNet's layout below `root`.
 
-    Return the mean file size in bytes.
+    Returns the mean file size in bytes.
     """
     total = 0
     for number in range(train + val):
@@ -72,7 +74,7 @@ def write_imagenet(root: Path, train: int, val: int, classes: int, quality: int)
 def write_coco(root: Path, count: int, quality: int) -> int:
     """Write photographs and annotations in COCO's layout below `root`.
 
-    Return the mean file size in bytes.
+    Returns the mean file size in bytes.
     """
     (root / "annotations").mkdir(parents=True)
     total, numbers = 0, itertools.count(1)
@@ -101,7 +103,8 @@ def write_coco(root: Path, count: int, quality: int) -> int:
 def coco_objects(image: int) -> list[dict[str, Any]]:
     """Generate the objects of an image.
 
-    Counts are geometric, sides around 55 pixels, and a tenth of the objects has two polygons.
+    The number of objects has a geometric distribution, the sides are around 55 pixels, and 10 % of
+    the objects have two polygons.
     """
     random = np.random.default_rng(image)
     found: list[dict[str, Any]] = []

@@ -1,10 +1,10 @@
-"""Measures time and memory to prepare ImageNet's 1,331,167 files. The output is JSON.
+"""Measure time and memory of preparing ImageNet's 1,331,167 files.
 
     python -m benchmarks.prepare_imagenet [--train 1281167] [--val 50000]
 
 The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders.
-All photographs are in memory, so the figures do not include the time of a disk. Peak memory is the
-largest resident set of a single process.
+All photographs are in memory, so the results do not include the time of a disk. Peak memory is the
+maximum resident set size of any process. The output is JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLASSES, PHOTOGRAPHS, QUALITY = 1000, 1000, 90
 
 
 def write_images(root: Path, counts: dict[str, int]) -> None:
-    """Write the photographs, and links to them in ImageNet's layout."""
+    """Write the photographs, and hard links to them in ImageNet's layout."""
     originals = root / "photographs"
     originals.mkdir()
     for number in range(PHOTOGRAPHS):
@@ -44,7 +44,7 @@ def write_images(root: Path, counts: dict[str, int]) -> None:
 
 
 def prepare(source: Path, destination: Path) -> dict[str, object]:
-    """Return seconds, memory and output lines of `suite data prepare imagenet`."""
+    """Return the seconds, memory, and output lines of `suite data prepare imagenet`."""
     start = time.perf_counter()
     output = suite_command("data", "prepare", "imagenet", "--from", source, "--to", destination)
     return {
@@ -55,7 +55,7 @@ def prepare(source: Path, destination: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    """Write the files, prepare, print."""
+    """Generate the files, run the benchmark, and print its results."""
     parser = parser_with(__doc__, train=1_281_167, val=50_000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

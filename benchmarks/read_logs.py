@@ -1,12 +1,12 @@
-"""Measures how fast logs are read: `suite.results.read` against mlperf-logging's parser.
+"""Compare the speed of `suite.results.read` with that of mlperf-logging's parser.
 
     python -m benchmarks.read_logs [--logs 1000] [--kilobytes 50] [--rounds 3]
 
 Both readers read the same files in turn, in a single process on a single core. Half of the logs are
-like the suite's (records only), half are like a submitter's (records between the output of a
-training script). The parser only splits lines into records, whereas the reader also interprets the
-records. The targets are at most 10 seconds for 1,000 logs of 50 KB, and three times the speed of
-the parser. The output is JSON.
+like the suite's logs (records only). The other half are like a submitter's logs (records between
+the output of a training script). The parser only splits lines into records, whereas the suite's
+reader also interprets the records. The targets are at most 10 seconds for 1,000 logs of 50 KB, and
+three times the speed of the parser. The output is JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ START_MS = 1_700_000_000_000
 def record(
     time_ms: int, key: str, value: object = None, kind: str = "POINT_IN_TIME", **metadata: object
 ) -> str:
-    """Return a `:::MLLOG` line."""
+    """Return a log record as a `:::MLLOG` line."""
     body = {"namespace": "", "time_ms": time_ms, "event_type": kind, "key": key, "value": value}
     return (
         ":::MLLOG "
@@ -48,7 +48,7 @@ def record(
 
 
 def head(rng: random.Random) -> Iterator[str]:
-    """Yield the identity, the settings and `run_start`."""
+    """Yield the first lines of a log: the identity, the settings, and `run_start`."""
     identity = {
         "benchmark": "ncf",
         "org": "DEMO",
@@ -77,7 +77,7 @@ def head(rng: random.Random) -> Iterator[str]:
 
 
 def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield (time, lines) for each epoch, with its evaluation.
+    """Yield the end time and the lines of each epoch, including its evaluation.
 
     `noise` is the number of lines from a training script per epoch.
     """
@@ -114,7 +114,7 @@ def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def log_text(seed: int, size: int, noise: int) -> str:
-    """Return a log of about `size` bytes."""
+    """Generate a log of about `size` bytes."""
     rng = random.Random(seed)
     lines = list(head(rng))
     written = sum(map(len, lines))
@@ -127,7 +127,7 @@ def log_text(seed: int, size: int, noise: int) -> str:
 
 
 def seconds_of(work: Callable[[Path], object], files: Sequence[Path]) -> float:
-    """Return the wall seconds that `work` takes for all files in sequence."""
+    """Return the wall-clock seconds in which `work` processes all files in sequence."""
     start = time.perf_counter()
     for file in files:
         work(file)
@@ -137,7 +137,7 @@ def seconds_of(work: Callable[[Path], object], files: Sequence[Path]) -> float:
 def parse(path: Path) -> tuple[list[Any], list[Any]]:
     """Parse a file with mlperf-logging.
 
-    Return its records and the lines that failed.
+    Returns its records and the lines that could not be parsed.
     """
     parsed: tuple[list[Any], list[Any]] = mlp_parser.parse_file(str(path), ruleset=RULESET)
     return parsed
@@ -146,7 +146,7 @@ def parse(path: Path) -> tuple[list[Any], list[Any]]:
 def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
     """Measure both readers in turn on both kinds of logs.
 
-    Return medians over the rounds.
+    Returns medians over the rounds.
     """
     mine: dict[str, list[float]] = {kind: [] for kind in files}
     theirs: dict[str, list[float]] = {kind: [] for kind in files}
@@ -174,7 +174,10 @@ def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Write the logs, check that both readers find the same records, measure, and print."""
+    """Generate the logs, run the benchmark, and print its results.
+
+    The benchmark also checks that both readers find the same records.
+    """
     parser = parser_with(__doc__, logs=1000, kilobytes=50, rounds=3)
     args = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

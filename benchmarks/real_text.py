@@ -1,4 +1,4 @@
-"""Trains translation on real text: English-German messages from Debian packages.
+"""Train translation on real text: English-German messages from Debian packages.
 
     python -m benchmarks.real_text corpus --to DIR [--debs DIR] [PACKAGE …]
     suite data prepare parallel-text --from DIR/text --merges 4000 --to DIR/parallel-text
@@ -6,18 +6,19 @@
     python -m benchmarks.real_text train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…]
         [--minutes 20] [--cores 2]
 
-The output is JSON. It is only a plausibility check: messages of programs are short and similar, and
-no published score is comparable. The messages have many licenses, so the repository does not
-contain any.
+The output is JSON. The benchmark is only a plausibility check: messages of programs are short and
+similar, and no published score is comparable. The messages have many licenses, so the repository
+does not contain any of them.
 
-`corpus` downloads the packages on the command line, by default those of real_text_packages.txt,
-with apt-get, or reads the files in --debs. It extracts the German message catalogues and writes
-{train,dev,test}.{en,de} with a sentence per line. English sentences are unique, ignoring letter
-case and digits. A hash of the text selects the pairs that are held out.
+`corpus` downloads the packages on the command line with apt-get, or reads the files in --debs. By
+default, the packages are those in real_text_packages.txt. `corpus` extracts the German message
+catalogs and writes {train,dev,test}.{en,de} with a sentence per line. English sentences are unique,
+ignoring letter case and digits. A hash of the text selects the sentence pairs for dev and test.
 
-`train` ends a run that takes longer than --minutes. Its BLEU is that of the evaluations until then.
-Concurrent load on the machine affects the wall time, but not the CPU minutes. If two commands run
-at the same time with --cores 1, pin them to different cores (taskset -c 0, taskset -c 1).
+`train` ends a run that takes longer than --minutes. The BLEU scores of such a run are those of the
+evaluations before its end. Concurrent load on the machine affects the wall-clock time, but not the
+CPU minutes. If two commands run at the same time with --cores 1, pin them to different cores
+(taskset -c 0, taskset -c 1).
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ from benchmarks.measuring import PROJECT, parser_with, show
 from workloads.common.text import bleu, sources
 
 PACKAGES = PROJECT / "benchmarks" / "real_text_packages.txt"
-"""Debian 12 packages with German catalogues: 300 MB."""
+"""List of Debian 12 packages with German message catalogs. The packages have 300 MB."""
 CATALOGUE = re.compile(r"(^|/)de(_DE)?/LC_MESSAGES/[^/]+\.mo$|/[^/]*de_DE\.mo$")
 HELD_OUT = {"test": 500, "dev": 500}
 WORDS = (4, 50)
-"""Minimum and maximum number of words of a side."""
+"""Minimum and maximum number of words in a sentence."""
 RATIO = 2.5
-"""Maximum ratio between the word counts of the two sides."""
+"""Maximum ratio between the numbers of words in a sentence and its translation."""
 ITERATIONS = 8
-"""Iterations of expectation maximization for the word-by-word lexicon."""
+"""Number of expectation-maximization iterations for the word-by-word lexicon."""
 MEDIUM_GNMT = ("workload.hidden=256", "workload.layers=3")
 MEDIUM_TRANSFORMER = (
     "workload.hidden=256",
@@ -71,11 +72,13 @@ RUNS: dict[str, tuple[int, tuple[str, ...]]] = {
     "gnmt-pytorch-medium": (4, (*MEDIUM_GNMT, "workload.learning_rate=0.002")),
     "transformer-pytorch-medium": (6, (*MEDIUM_TRANSFORMER, "workload.learning_rate=0.0015")),
 }
-"""Workload, framework and size, mapped to epochs and to overrides of the demo's settings."""
+"""Maps the name of a run (workload, framework, size) to its number of epochs, and to overrides
+of the demo's settings.
+"""
 
 Floats = npt.NDArray[np.float64]
 _ODD = re.compile(r"[<>%{}\\|=_&$@#~`*\[\]/^\0]|--|\.\w|:$")
-"""Markup, placeholders, options and paths, which are not sentences."""
+"""Pattern of markup, placeholders, options, and paths, which are not sentences."""
 _MNEMONIC = re.compile(r"[_&](?=\w)")
 _PLAIN = str.maketrans(
     {
@@ -98,7 +101,7 @@ _BOUNDARY = re.compile(r"(?<=[.!?]) +(?=[A-ZÄÖÜ])")
 
 
 def catalogues(deb: Path) -> Iterator[bytes]:
-    """Yield the German message catalogues of a package."""
+    """Yield the German message catalogs in a package."""
     command = ["dpkg-deb", "--fsys-tarfile", str(deb)]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE) as process,
@@ -115,7 +118,7 @@ def catalogues(deb: Path) -> Iterator[bytes]:
 
 
 def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
-    """Yield original and translation of each message in a .mo file.
+    """Yield the original and the translation of each message in a .mo file.
 
     The format is described in the GNU gettext manual, "The Format of GNU MO Files".
     """
@@ -125,7 +128,8 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
         texts = []
         for table in (originals, translations):
             length, start = struct.unpack_from(f"{order}2I", catalogue, table + 8 * number)
-            texts.append(catalogue[start : start + length].split(b"\0")[0])  # the first plural form
+            # use only the first plural form
+            texts.append(catalogue[start : start + length].split(b"\0")[0])
         try:
             yield texts[0].decode().split("\4")[-1], texts[1].decode()
         except UnicodeDecodeError:
@@ -135,7 +139,7 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
 def sentences(original: str, translation: str) -> Iterable[tuple[str, str]]:
     """Yield the sentence pairs of a message.
 
-    If the sides' sentence counts differ, the whole message is a pair.
+    If original and translation have different numbers of sentences, the whole message is a pair.
     """
     sides = [
         " ".join(_MNEMONIC.sub("", text.translate(_PLAIN)).split())
@@ -156,7 +160,7 @@ def is_kept(pair: tuple[str, str]) -> bool:
 
 
 def write_corpus(debs: Iterable[Path], folder: Path) -> dict[str, int]:
-    """Write {train,dev,test}.{en,de} to `folder` and return counts."""
+    """Write {train,dev,test}.{en,de} to `folder`, and return the numbers of sentences."""
     pairs: dict[str, tuple[str, str]] = {}
     counts = Counter[str]()
     for deb in debs:
@@ -180,7 +184,7 @@ def write_corpus(debs: Iterable[Path], folder: Path) -> dict[str, int]:
 
 
 def corpus(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Download missing packages and write the text."""
+    """Download missing packages, and write the sentence pairs."""
     text = arguments.to / "text"
     if text.exists():
         sys.exit(f"{text} exists; pass another folder with --to, or remove it")
@@ -201,19 +205,19 @@ def corpus(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def read(folder: Path, split: str, language: str) -> list[str]:
-    """Return the lines of a split."""
+    """Return the lines of a split (train, dev, or test) in a language."""
     return (folder / "text" / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
 
 
 def tokens(lines: list[str], language: str) -> list[list[str]]:
-    """Return Moses tokens, as in translation runs."""
+    """Split lines into Moses tokens, as in translation runs."""
     return [line.split() for line in sources.tokenise_lines(lines, language)]
 
 
 def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
     """Return the most probable translation of each source word.
 
-    The probabilities are trained on the pairs with IBM model 1.
+    The probabilities are estimated from the sentence pairs with IBM model 1.
     """
     names: list[list[str]] = []
     ids = []
@@ -247,9 +251,9 @@ def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
 
 
 def suggestion(train: list[list[str]], test: list[list[str]]) -> list[int]:
-    """Return the most similar training sentence for each test sentence.
+    """Return the index of the most similar training sentence for each test sentence.
 
-    The similarity is the cosine of words weighted by rarity.
+    The similarity is the cosine similarity of words, weighted by rarity.
     """
     found = defaultdict(list)
     for number, line in enumerate(train):
@@ -267,7 +271,7 @@ def suggestion(train: list[list[str]], test: list[list[str]]) -> list[int]:
 
 
 def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return BLEU on the test sentences for translations without a model."""
+    """Return BLEU on the test sentences for baseline translations without a model."""
     folder = arguments.corpus
     english, german = (
         tokens(read(folder, "train", language), language) for language in ("en", "de")
@@ -295,9 +299,9 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
-    """Return CPU seconds so far of a process and its descendants.
+    """Return the CPU seconds so far of a process and its descendants.
 
-    Descendants that have ended count as last measured.
+    For descendants that have ended, the last measurement counts.
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         for each in (process, *process.children(recursive=True)):
@@ -308,9 +312,9 @@ def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
 
 
 def train_run(name: str, arguments: argparse.Namespace, output: Path) -> dict[str, Any]:
-    """Train once and return BLEU after each epoch.
+    """Train once, and return BLEU after each epoch.
 
-    Each value has the minutes and CPU minutes since the command started.
+    The minutes and CPU minutes since the start of the command are returned with each BLEU value.
     """
     workload, framework, _ = name.split("-")
     epochs, sizes = RUNS[name]
@@ -359,7 +363,7 @@ def train_run(name: str, arguments: argparse.Namespace, output: Path) -> dict[st
 
 
 def evaluations(output: Path) -> list[dict[str, Any]]:
-    """Return BLEU in points and the validation loss after each completed epoch."""
+    """Return BLEU in points (0 to 100) and the validation loss after each completed epoch."""
     found = list(output.glob("*/run_0/metrics.jsonl"))
     text = found[0].read_text() if found else ""
     blocks = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
@@ -375,7 +379,7 @@ def evaluations(output: Path) -> list[dict[str, Any]]:
 
 
 def train(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Train all runs in sequence."""
+    """Train all runs in sequence, and return their results."""
     results = {}
     for name in arguments.runs.split(","):
         results[name] = train_run(name, arguments, arguments.to / name)
@@ -384,7 +388,7 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run a part and print its results, with the machine and the versions."""
+    """Run a subcommand, and print its results with the machine and the versions."""
     parser = parser_with(__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
     of_corpus, of_baselines, of_train = (

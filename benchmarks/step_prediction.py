@@ -1,17 +1,18 @@
-"""Compares the step that `suite scaling` predicts for two devices with the measured step.
+"""Compare the step time that `suite scaling` predicts with the measured step time.
 
     python -m benchmarks.step_prediction [--workloads ncf,resnet50] [--framework pytorch]
         [--rounds 5] [--link loopback] [--beside] [--several nodes=2 …]
 
-The prediction uses steps on a single device and all-reduces. The two devices are CPU devices of one
-core. Each round runs all-reduces on two devices, a demo on a single device with two batch sizes,
-which give t0 and c, and the same demo on two devices with a batch size in between. Predicted and
-measured step are medians over rounds.
+The prediction for two devices is based on measured steps on a single device and on measured
+all-reduces. The two devices are CPU devices with one core each. Each round runs all-reduces on two
+devices, and a demo on a single device with two batch sizes. The step times at the two batch sizes
+determine the model's parameters t0 and c. Each round also runs the same demo on two devices with a
+batch size in between. Predicted and measured step times are medians over rounds.
 
-`--link` is the name of the link between the devices in the output. `--several` has overrides for
-every run on two devices, such as those that distribute it over two hosts. With `--beside`, runs on
-a single device go in pairs, each on a separate core, and the slower run counts. The contention for
-memory and other load are then part of t0 and c. The output is JSON.
+`--link` is the name of the link between the devices in the output. `--several` sets overrides for
+every run on two devices, for example to distribute the run over two hosts. With `--beside`, two
+runs on a single device run at the same time, each on a separate core, and the slower run counts.
+The parameters t0 and c then include the contention for memory and other load. The output is JSON.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from suite.results.predict.systems import Interconnect, System
 
 DEVICES = 2
 LIMIT = 0.15
-"""Maximum relative error of a predicted step."""
+"""Maximum relative error of a predicted step time."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Settings of a demo: samples per device for the fit and for the prediction, and steps."""
+    """Settings of a demo: samples per device for fit and prediction, and number of steps."""
 
     batches: tuple[int, int]
     between: int
@@ -60,14 +61,14 @@ class Runs:
         self.in_pairs = in_pairs
 
     def record(self, devices: int, *words: str) -> RunRecord:
-        """Run once and return the parsed log."""
+        """Run once, and return the parsed log."""
         (found,) = self.records(devices, [()], *words)
         return found
 
     def records(
         self, devices: int, prefixes: Sequence[Sequence[str]], *words: str
     ) -> list[RunRecord]:
-        """Run several commands at once, each with its prefix, and return the parsed logs."""
+        """Run several commands in parallel, each with its prefix, and return the parsed logs."""
         first, self.count = self.count, self.count + len(prefixes)
         outputs = [self.folder / str(first + number) for number in range(len(prefixes))]
         overrides = [
@@ -89,7 +90,7 @@ class Runs:
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
         """Return the seconds of a step with `batch` samples per device, and the parsed log.
 
-        Warm-up and evaluation do not count.
+        Warm-up and evaluation are not included in the seconds.
         """
         words = (
             f"workload={workload}",
@@ -103,7 +104,7 @@ class Runs:
         return max(_step_seconds(record, batch * devices) for record in records), records[0]
 
     def link(self) -> LinkFit:
-        """Fit the link to all-reduces up to 16 MiB."""
+        """Fit the link's bandwidth and latency to measured all-reduces of up to 16 MiB."""
         sums = self.record(
             DEVICES,
             "workload=allreduce",
@@ -124,7 +125,7 @@ def _step_seconds(record: RunRecord, batch_global: int) -> float:
 
 
 def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[float, float]:
-    """Return predicted and measured seconds of a step on two devices."""
+    """Return the predicted and the measured seconds of a step on two devices."""
     demo = DEMOS[workload]
     cost = fit_step([(batch, runs.step(workload, 1, batch)[0]) for batch in demo.batches])
     seconds, record = runs.step(workload, DEVICES, demo.between)
@@ -137,7 +138,7 @@ def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[flo
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(
         __doc__, workloads=",".join(DEMOS), framework="pytorch", rounds=5, link="loopback"
     )

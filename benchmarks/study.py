@@ -1,15 +1,16 @@
-"""Runs a study and prints it as JSON: the table, and the load of the machine.
+"""Run a study, and print its table and the load of the machine as JSON.
 
     python -m benchmarks.study NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
 
-The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON has the table of `suite
-report` with the printed numbers, two shares per job (the share of its cores used by unrelated
-processes, and the share of its requested CPU time that it received), and the time and CPU time of
-the whole command. A rate divided by the second share is about the rate on an idle machine.
+The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON contains the table of `suite
+report` with the printed numbers, two shares per job, and the time and CPU time of the whole
+command. The first share is the share of the job's cores that unrelated processes used. The second
+share is the share of its requested CPU time that the job received. A rate divided by the second
+share estimates the rate on an idle machine.
 
 `--figures` writes the figures study_NAME.svg or study_NAME_NUMBER.svg. `--name` replaces the name
-of the study in these files. `--runs` keeps the runs in a folder, and resumes runs that the folder
-contains.
+of the study in these files. `--runs` keeps the runs in a folder, and resumes unfinished runs in the
+folder.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from suite.results.views.study_view import studies, study_section
 def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
     """Map each job folder to the load of the machine during the job.
 
-    The load is two shares: the job's cores used by unrelated processes, and the job's requested CPU
-    time that it received.
+    The load consists of two shares: the share of the job's cores that unrelated processes used, and
+    the share of its requested CPU time that the job received.
     """
     found = {}
     for run in runs:
@@ -44,7 +45,7 @@ def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
 
 
 def draw(runs: Path, folder: Path, name: str) -> list[str]:
-    """Write the study's figures as SVG files to `folder` and return their names."""
+    """Write the study's figures as SVG files to `folder`, and return the file names."""
     with tempfile.TemporaryDirectory() as scratch:
         figures, page = Path(scratch) / "figures", Path(scratch) / "page.html"
         suite_command("report", runs, "--html", page, "--figures", figures)
@@ -60,7 +61,7 @@ def draw(runs: Path, folder: Path, name: str) -> list[str]:
 
 
 def main() -> None:
-    """Run, draw and print."""
+    """Run the study, draw its figures, and print the results."""
     parser = parser_with(__doc__)
     parser.add_argument("study", metavar="NAME")
     parser.add_argument("words", nargs="*", metavar="KEY=VALUE")

@@ -1,10 +1,10 @@
-"""Measures the cost of telemetry: CPU time per sample and share of a core.
+"""Measure the cost of telemetry: CPU time per sample, and share of a core.
 
     python -m benchmarks.telemetry [--seconds 20] [--processes 8]
 
-Samples are taken once per second as in a run, next to idle processes that represent the run's
-processes. The target is 0.5 % of a core. `bare_cpu_seconds_per_sample` is the time of a thread that
-wakes up equally often and only reads the time. The output is JSON.
+Samples are taken once per second as in a run. Idle processes represent the processes of a run. The
+target is 0.5 % of a core. `bare_cpu_seconds_per_sample` is the CPU time of a thread that wakes up
+equally often and only reads the time. The output is JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TARGET_CORE_SHARE = 0.005
 
 
 def sampled(seconds: float) -> tuple[int, float]:
-    """Return the number of samples and the CPU seconds of the sampling thread."""
+    """Return the number of samples, and the CPU seconds of the sampling thread."""
     with tempfile.TemporaryDirectory() as folder:
         telemetry = TelemetryRecorder(
             Path(folder) / "telemetry.jsonl", Path(folder) / "result_0.txt", bool(devices.gpus())
@@ -38,7 +38,7 @@ def sampled(seconds: float) -> tuple[int, float]:
 
 
 def bare(seconds: float) -> tuple[int, float]:
-    """Return the same for a thread that only reads the time."""
+    """Return the number of wake-ups and CPU seconds of a thread that only reads the time."""
     found = [0.0]
     count = int(seconds / INTERVAL_SECONDS)
 
@@ -54,7 +54,7 @@ def bare(seconds: float) -> tuple[int, float]:
 
 
 def measure(seconds: float, processes: int) -> dict[str, object]:
-    """Return all figures."""
+    """Return all measurements."""
     children = [subprocess.Popen(["sleep", str(3 * seconds + 60)]) for _ in range(processes)]
     try:
         samples, cpu_seconds = sampled(seconds)
@@ -79,7 +79,7 @@ def measure(seconds: float, processes: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     parser = parser_with(__doc__, seconds=20.0, processes=8)
     arguments = parser.parse_args()
     show("telemetry", **measure(arguments.seconds, arguments.processes))

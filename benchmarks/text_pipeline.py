@@ -1,14 +1,15 @@
-"""Measures time and memory to prepare, open and plan sentence pairs with WMT's counts.
+"""Measure time and memory to prepare, open, and plan sentence pairs with WMT's counts.
 
     python -m benchmarks.text_pipeline [--pairs 4000000]
 
-The processed files are generated: lines consist of 32,313 subwords and have lengths like WMT's.
-Memory is the maximum sum of the resident sets of the preparing process and its helpers, sampled
-every 0.05 s. Opening, a plan and batches are timed in a new process whose files are in the page
-cache. `batches` makes training batches of 128 pairs for a single replica without a consumer.
+The processed files are generated: lines consist of 32,313 different subwords and have lengths like
+WMT's. Memory is the maximum sum of the resident set sizes of the preparing process and its helpers,
+sampled every 0.05 s. Opening the data, planning an epoch, and making batches are timed in a new
+process whose files are in the page cache. `batches` is the time to make training batches of 128
+pairs for a single replica, without a consumer.
 
-The output is JSON. It also has the load of the machine and the CPU seconds of the preparation. The
-files need about 600 bytes of disk per pair in $TMPDIR.
+The output is JSON. It also contains the load of the machine and the CPU seconds of the preparation.
+The files need about 600 bytes of disk space per pair in $TMPDIR.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ LIMITS = {
     "plan_seconds": 2.0,
 }
 DRAWN = 1 << 22
-"""Number of subwords that are drawn. Lines are segments of them."""
+"""Number of random subwords that are drawn. Each line is a segment of these subwords."""
 BATCHES = 3_000
 
 
@@ -72,7 +73,7 @@ def write_source(folder: Path, pairs: int) -> None:
 
 
 def prepare(source: Path, destination: Path) -> dict[str, float]:
-    """Prepare the data in a separate process."""
+    """Prepare the data in a separate process, and return its measurements."""
     words = ["data", "prepare", "wmt16-en-de", "--from", str(source), "--to", str(destination)]
     start, most = time.perf_counter(), 0
     cpu_seconds: dict[int, float] = {}
@@ -93,7 +94,8 @@ def prepare(source: Path, destination: Path) -> dict[str, float]:
 def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
     """Return the resident bytes of a process and its descendants.
 
-    Shared pages count repeatedly. `cpu_seconds` receives the CPU seconds of each process.
+    Shared pages are counted once per process. `cpu_seconds` receives the CPU seconds of each
+    process.
     """
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -106,7 +108,7 @@ def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Open the data, plan an epoch, and make batches."""
+    """Measure opening the data, planning an epoch, and making batches."""
     start = time.perf_counter()
     found = dataset_info.load_dataset_info(folder)
     batching = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 1), (256,), 64, False, 1)
@@ -123,7 +125,7 @@ def measure(folder: Path) -> dict[str, float]:
         batching, lengths, splits, WorkerContext(0, 1, range(1), 1, ("cpu",)), 1, counts.steps
     )
     stream_of_batches = data.train(0, min(BATCHES, counts.steps))
-    next(stream_of_batches)  # computes the plan again
+    next(stream_of_batches)  # this call computes the plan again
     first, pairs, tokens = time.perf_counter(), 0, 0
     for (batch,) in stream_of_batches:
         pairs += batch.global_samples
@@ -140,7 +142,7 @@ def measure(folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Generate, prepare, measure in a fresh process, print."""
+    """Generate the files, run the benchmark, and print its results."""
     parser = parser_with(__doc__, pairs=4_000_000)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

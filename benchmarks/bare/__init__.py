@@ -1,4 +1,4 @@
-"""Minimal training and input loops that the benchmarks compare the suite with.
+"""Minimal training and input loops with which the benchmarks compare the suite.
 
-No module imports the suite.
+None of these modules imports the suite.
 """

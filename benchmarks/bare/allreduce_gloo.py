@@ -1,8 +1,9 @@
-"""A plain gloo all-reduce between processes on one machine. Does not import the suite.
+"""A plain gloo all-reduce between processes on one machine.
 
     python -m benchmarks.bare.allreduce_gloo RANK COUNT PORT BYTES CORE
 
-Rank 0 prints JSON: the median time of TIMED all-reduces after WARMUPS untimed all-reduces.
+Rank 0 prints JSON with the median time of TIMED all-reduces, which follow WARMUPS untimed
+all-reduces. This program does not import the suite.
 """
 
 import json

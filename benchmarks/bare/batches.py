@@ -1,17 +1,18 @@
-"""Batches for the bare loops, as NumPy arrays (user, item, label). Does not import the suite.
+"""Batches for the bare loops, as NumPy arrays (user, item, label).
 
-A file with user_0, item_0, label_0, user_1, … has ready batches, which are repeated in turn. A file
-with train_user, train_item, items and batch_size has the positives of a data set: every epoch has
-all positives and four new negatives for each, shuffled. A negative that hits a positive is not
-rejected, which is cheaper than correct sampling. The short last batch is left out, so that its
-shape is not compiled.
+A file with user_0, item_0, label_0, user_1, … contains complete batches, which are repeated in
+turn. A file with train_user, train_item, items, and batch_size contains the positives of a data
+set. From such a file, every epoch contains all positives and four new negatives for each positive,
+shuffled. A negative that equals a positive is not rejected, which is cheaper than correct sampling.
+The short last batch of an epoch is dropped, so that its shape need not be compiled. This module
+does not import the suite.
 """
 
 import numpy as np
 
 
 def stream(path):
-    """Yield batches without end."""
+    """Yield batches endlessly."""
     arrays = dict(np.load(path))
     size = int(arrays.get("batch_size", 0))
     while size:

@@ -1,4 +1,4 @@
-"""Timing of the bare loops. Does not import the suite."""
+"""Timing functions for the bare loops. This module does not import the suite."""
 
 import json
 import resource
@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 
 def print_rate(step, read, images, steps, gigaflops):
-    """Print the rate over a block of steps, after two warm-up steps, as JSON.
+    """Print the rate over a block of steps as JSON, after two warm-up steps.
 
     The block ends when `read` returns the loss of the last step.
 
     Args:
-        step: Runs a training step and returns its loss.
-        read: Waits for a loss and converts it to a number.
-        images: Images per step.
-        steps: Steps in the block.
-        gigaflops: Of a forward pass per image, with two operations per multiply-add in convolutions
-            and dense layers.
+        step: Function that runs a training step and returns its loss.
+        read: Function that waits for a loss and converts it to a number.
+        images: Number of images per step.
+        steps: Number of steps in the block.
+        gigaflops: Billions of operations per image in a forward pass. A multiply-add in a
+            convolution or dense layer counts as two operations.
     """
     read(step()), read(step())
     begin, cpu = time.perf_counter(), time.process_time()
@@ -33,9 +33,9 @@ def print_rate(step, read, images, steps, gigaflops):
 
 
 def shortest(run: Callable[[], object], times: int) -> tuple[float, float, object]:
-    """Return the least seconds and CPU seconds of `times` calls, and the last call's result.
+    """Return the minimum seconds and CPU seconds of `times` calls, and the last result.
 
-    A warm-up call precedes them.
+    A warm-up call precedes the measured calls.
     """
     run()
     found = []
@@ -48,18 +48,18 @@ def shortest(run: Callable[[], object], times: int) -> tuple[float, float, objec
 
 
 def print_shortest(step, steps):
-    """Run a warm-up step, then print the shortest of `steps` as JSON.
+    """Run a warm-up step, then print the time of the shortest of `steps` steps as JSON.
 
-    `step` returns the loss when it is complete.
+    `step` returns the loss after the step is complete.
     """
     seconds, cpu, loss = shortest(step, steps)
     print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
 
 
 def print_mean(step, steps):
-    """Run a warm-up step, then print the mean of `steps` as JSON.
+    """Run a warm-up step, then print the mean time of `steps` steps as JSON.
 
-    `step` returns its losses and further values as a dictionary.
+    `step` returns its losses and additional values as a dictionary.
     """
     step()
     wall, cpu = time.perf_counter(), time.process_time()

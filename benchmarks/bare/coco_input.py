@@ -1,17 +1,17 @@
-"""Rates of a detection workload's training input in a DataLoader. Does not import the suite.
+"""Measure a DataLoader that provides the training input of a detection workload.
 
     python -m benchmarks.bare.coco_input ssd|maskrcnn pillow|torchvision FOLDER SECONDS
 
-FOLDER has COCO's layout, and `priors.npy`: float32 (P, 4), center x, center y, width, and height in
-fractions of the image.
+FOLDER has COCO's layout and contains `priors.npy`: float32 (P, 4), center x, center y, width, and
+height in fractions of the image.
 
-torchvision's v2 transforms are applied to images decoded by Pillow or torchvision. ssd: a matcher
-of a few whole-array operations. maskrcnn: pycocotools draws the mask of every object, and batches
-are padded to their largest image. Anchors are not matched, because torchvision's model matches them
-in the training step.
+Pillow or torchvision decodes the images, and torchvision's v2 transforms are applied. For ssd, a
+few whole-array operations match the priors. For maskrcnn, pycocotools draws the mask of every
+object, and batches are padded to their largest image. Anchors are not matched, because
+torchvision's model matches them in the training step.
 
-The DataLoader has no workers, because the program runs on a single core. For each line on stdin, it
-prints the rates of a round as JSON.
+The DataLoader has no workers, because the program runs on a single core. For each line on stdin,
+the program prints the rates of a round as JSON. This program does not import the suite.
 """
 
 import json
@@ -31,7 +31,7 @@ from benchmarks.bare.rounds import answer
 
 workload, kind, folder, seconds = sys.argv[1:5]
 torch.set_num_threads(1)
-warnings.simplefilter("ignore")  # Pillow antialiases regardless of `antialias`
+warnings.simplefilter("ignore")  # Pillow antialiases regardless of the argument `antialias`
 
 priors = torch.from_numpy(np.load(f"{folder}/priors.npy"))
 corners = box_convert(priors, "cxcywh", "xyxy")
@@ -49,7 +49,10 @@ transform = v2.Compose([*steps, v2.PILToTensor()] if kind == "pillow" else steps
 
 
 def match(boxes, labels):
-    """Return offsets (P, 4) and labels (P,) of boxes (n, 4) in fractions of the image."""
+    """Match boxes (n, 4) in fractions of the image to the priors.
+
+    Returns the offsets (P, 4) and labels (P,) of the priors.
+    """
     overlap = box_iou(boxes, corners)
     best, found = overlap.max(0)
     positive = best > 0.5

@@ -1,9 +1,9 @@
-"""A training step of GNMT written by hand with MXNet's Gluon: rnn.LSTM, the fused operator.
+"""A training step of GNMT with MXNet's Gluon and the fused operator rnn.LSTM.
 
-Does not import the suite.
+    OMP_NUM_THREADS=CORES python -m benchmarks.bare.gnmt_mxnet bare fp32 full|demo
+        BATCH LENGTH CORES STEPS
 
-OMP_NUM_THREADS=CORES python -m benchmarks.bare.gnmt_mxnet bare fp32 full|demo BATCH LENGTH CORES
-STEPS
+This program does not import the suite.
 """
 
 import mxnet as mx

@@ -1,6 +1,9 @@
-"""A training step of GNMT written by hand: nn.LSTM throughout. Does not import the suite.
+"""A training step of GNMT in plain PyTorch, in which every LSTM is an nn.LSTM.
 
-python -m benchmarks.bare.gnmt_pytorch bare|bare_onednn fp32|bf16 full|demo BATCH LENGTH CORES STEPS
+    python -m benchmarks.bare.gnmt_pytorch bare|bare_onednn fp32|bf16 full|demo
+        BATCH LENGTH CORES STEPS
+
+This program does not import the suite.
 """
 
 import torch

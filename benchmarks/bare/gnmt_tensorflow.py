@@ -1,10 +1,11 @@
-"""A training step of GNMT written by hand in TensorFlow. Does not import the suite.
+"""A training step of GNMT in plain TensorFlow.
 
     python -m benchmarks.bare.gnmt_tensorflow bare|bare_keras fp32 full|demo
         BATCH LENGTH CORES STEPS
 
-bare: an LSTM multiplies the input of all positions at once, then iterates over the positions in a
-loop of the graph. bare_keras: tf.keras.layers.LSTM, which has a single bias instead of two.
+With `bare`, an LSTM multiplies the input of all positions at once, then iterates over the positions
+in a loop of the graph. With `bare_keras`, the LSTMs are tf.keras.layers.LSTM, which has a single
+bias instead of two. This program does not import the suite.
 """
 
 import tensorflow as tf
@@ -31,7 +32,7 @@ class Bare:
         return self.variables[-1]
 
     def lstm(self, name, x, backwards=False):
-        """Map (L, B, inputs) to (L, B, hidden)."""
+        """Apply an LSTM to x (L, B, inputs), and return its outputs (L, B, hidden)."""
         if name not in self.weights:
             self.weights[name] = (self.keras_weights if self.keras else self.plain_weights)(x)
         if self.keras:
@@ -101,7 +102,8 @@ class Bare:
         return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
 
     def all_variables(self):
-        missing = 4 * self.hidden * len(self.weights) if self.keras else 0  # Keras has one bias
+        # the LSTM of Keras has only one bias
+        missing = 4 * self.hidden * len(self.weights) if self.keras else 0
         count = sum(variable.shape.num_elements() for variable in self.variables)
         assert count + missing in GNMT_PARAMETERS.values(), f"{count} parameters"
         return self.variables

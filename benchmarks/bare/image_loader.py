@@ -1,14 +1,16 @@
-"""Rates of reading JPEGs. Does not import the suite.
+"""Measure the rates at which programs read JPEGs.
 
     python -m benchmarks.bare.image_loader turbo|eighth|pillow|torchvision FILE_LIST SECONDS WORKERS
 
-turbo: simplejpeg decodes every whole image into a single buffer. eighth: the same at 1/8 of the
-size. This is little more than entropy decoding, and no decoder of whole files is faster at any
-scale. pillow, torchvision: torch's DataLoader with torchvision v2 transforms (random resized crop
-without antialias, flip) on images decoded by this library.
+* turbo: simplejpeg decodes every whole image into a single buffer.
+* eighth: like turbo, at 1/8 of the size. This is little more than entropy decoding, and no decoder
+  of whole files is faster at any scale.
+* pillow, torchvision: torch's DataLoader with torchvision v2 transforms (random resized crop
+  without antialias, flip). The named library decodes the images.
 
-For each line on stdin, the program prints the rates of a round as JSON. turbo and eighth with two
-WORKERS run two independent processes and add their rates, which gives the limit of the cores.
+For each line on stdin, the program prints the rates of a round as JSON. With two WORKERS, turbo and
+eighth run two independent processes and add their rates. The sum is the maximum rate of the two
+cores. This program does not import the suite.
 """
 
 import subprocess
@@ -65,7 +67,7 @@ def loader():
 
 
 stream = turbo() if kind in ("turbo", "eighth") else loader()
-# Workers of a loader have filled their queues instead of warming up.
+# The workers of a DataLoader have filled their queues, so no warm-up is needed.
 whole = kind in ("turbo", "eighth")
 second = None
 if whole and workers == 2:

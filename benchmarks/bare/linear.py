@@ -1,6 +1,6 @@
-"""A linear layer through oneDNN's operator, as torch.compile emits it.
+"""A linear layer through oneDNN's operator, as torch.compile generates it.
 
-Does not import the suite.
+This module does not import the suite.
 """
 
 import torch

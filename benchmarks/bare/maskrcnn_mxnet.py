@@ -1,11 +1,10 @@
-"""Mask R-CNN R50-FPN in MXNet, a training step written by hand in Gluon.
+"""A training step of Mask R-CNN R50-FPN in plain Gluon (MXNet).
 
-Does not import the suite.
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.maskrcnn_mxnet CORES fp32 STEPS INPUTS.npz
 
-The model has two hybrid blocks. Between them, contrib.box_nms filters the best 2,000 boxes of each
-level, NumPy samples 512 regions, and contrib.ROIAlign pools maps and masks. maskrcnn_tensorflow.py
-describes INPUTS and the output.
+The model has two hybrid blocks. Between the two blocks, contrib.box_nms filters the best 2,000
+boxes of each level, NumPy samples 512 regions, and contrib.ROIAlign pools maps and masks.
+maskrcnn_tensorflow.py describes INPUTS and the output. This program does not import the suite.
 """
 
 import math
@@ -18,7 +17,7 @@ from benchmarks.bare.block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128
-MEANS = (102.9801, 115.9465, 122.7717)  # blue, green, red
+MEANS = (102.9801, 115.9465, 122.7717)  # order: blue, green, red
 
 _, precision, steps, path = sys.argv[1:]
 assert precision == "fp32", precision
@@ -36,7 +35,10 @@ FROZEN = ("body_conv1_", "body_layer1_")
 
 
 class Part(mx.gluon.HybridBlock):
-    """A block with the weights whose names begin with `beginnings`; dots become underscores."""
+    """A block with the weights whose names begin with any of `beginnings`.
+
+    Dots in the names are replaced by underscores.
+    """
 
     def __init__(self, *beginnings):
         super().__init__()
@@ -78,7 +80,10 @@ class Part(mx.gluon.HybridBlock):
 
 
 class First(Part):
-    """Trunk, pyramid, and RPN: maps, then logits (1, A_l) and deltas (1, A_l, 4) per level."""
+    """Trunk, pyramid, and RPN.
+
+    Returns the maps, and for each level the logits (1, A_l) and deltas (1, A_l, 4).
+    """
 
     def unit(self, F, x, name, norm, size, outputs, stride=1, relu=True):
         x = self.conv(F, x, name, size, outputs, stride, bias=False)
@@ -130,7 +135,7 @@ class First(Part):
 
 
 class Second(Part):
-    """Box head and mask head on pooled maps.
+    """Box head and mask head, which are applied to pooled maps.
 
     Returns logits, deltas of each class, and mask logits for the classes in `label`.
     """
@@ -190,8 +195,8 @@ def proposals(logits, deltas):
 def sample(proposed):
     """Return sampled regions with their targets.
 
-    The result is: regions (512, 4) with positive regions first, labels, deltas, the number of
-    positive regions, and the object of each positive region.
+    The result consists of the regions (512, 4) with positive regions first, the labels, the deltas,
+    the number of positive regions, and the object index of each positive region.
     """
     box = np.concatenate([proposed, objects])
     low, high = (

@@ -1,17 +1,17 @@
-"""Mask R-CNN R50-FPN in TensorFlow, a training step written by hand.
+"""A training step of Mask R-CNN R50-FPN in plain TensorFlow.
 
-Does not import the suite.
     python -m benchmarks.bare.maskrcnn_tensorflow CORES fp32 STEPS INPUTS.npz
 
-The step is a single tf.function: non_max_suppression of the best 2,000 boxes of each level, 512
-regions sampled with random.shuffle, and crop_and_resize of maps and masks.
+The step is a single tf.function. It applies non_max_suppression to the best 2,000 boxes of each
+level, samples 512 regions with random.shuffle, and applies crop_and_resize to maps and masks. This
+program does not import the suite.
 
 INPUTS has `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), all `anchors`
 (A, 4) of levels that end at `level_ends`, the sampled anchors as `anchor` (256,), `anchor_label`,
 `anchor_weight`, and `anchor_offset`, and `weight/NAME` with torchvision's names.
 
-The output is JSON: seconds and CPU seconds per step, the maximum resident set size, the number of
-regions and of positive regions, and the last losses.
+The output is JSON with the seconds and CPU seconds per step, the maximum resident set size, the
+number of regions, the number of positive regions, and the last losses.
 """
 
 import math
@@ -24,7 +24,7 @@ from benchmarks.bare.block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128
-MEANS = (102.9801, 115.9465, 122.7717)  # blue, green, red
+MEANS = (102.9801, 115.9465, 122.7717)  # order: blue, green, red
 
 (cores, precision, steps), inputs = sys.argv[1:4], np.load(sys.argv[4])
 assert precision == "fp32", precision
@@ -52,7 +52,7 @@ for name in inputs.files:
     if name.startswith("weight/"):
         value = (
             value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T
-        )  # transposed convolution: (2, 2, out, in)
+        )  # transposed convolution with the weight shape (2, 2, out, in)
         weights[short] = tf.Variable(
             value, trainable=not ("bn" in short or "downsample.1" in short)
         )
@@ -70,7 +70,7 @@ def conv(x, name, stride=1):
 
 
 def unit(x, name, norm, stride=1):
-    """Apply a convolution and a frozen batch norm."""
+    """Apply a convolution and a frozen batch norm to x."""
     kernel = weights[f"{name}.weight"]
     before = kernel.shape[0] // 2
     x = tf.pad(x, [[0, 0], [before] * 2, [before] * 2, [0, 0]]) if stride > 1 and before else x
@@ -112,7 +112,7 @@ def pyramid(maps):
 
 
 def rpn(maps):
-    """Return logits (A_l,) and deltas (A_l, 4) for each level."""
+    """Apply the RPN, and return the logits (A_l,) and deltas (A_l, 4) of each level."""
     found = []
     for x in (*maps, tf.nn.max_pool2d(maps[-1], 1, 2, "VALID")):
         x = tf.nn.relu(conv(x, "rpn.head.conv.0.0"))
@@ -140,8 +140,8 @@ def proposals(logits, deltas):
 def sample(proposed):
     """Return sampled regions with their targets.
 
-    The result is: regions (512, 4) with positive regions first, labels, deltas, the number of
-    positive regions, and the object of each positive region.
+    The result consists of the regions (512, 4) with positive regions first, the labels, the deltas,
+    the number of positive regions, and the object index of each positive region.
     """
     box = tf.concat([proposed, objects], 0)
     low, high = (
@@ -175,7 +175,8 @@ def sample(proposed):
 def crop(x, box, place, side):
     """Apply ROIAlign with two samples per bin and direction.
 
-    The maps are (b, h, w, C), the boxes (n, 4) in cells of the map, the result (n, side, side, C).
+    The maps have the shape (b, h, w, C). The boxes (n, 4) are in cells of the map. The result has
+    the shape (n, side, side, C).
     """
     low = box[:, :2]
     step = tf.maximum(box[:, 2:] - low, 1) / (2 * side)

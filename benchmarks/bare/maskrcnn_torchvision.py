@@ -1,14 +1,15 @@
-"""torchvision's Mask R-CNN R50-FPN, a training step written by hand.
+"""A training step of torchvision's Mask R-CNN R50-FPN in a plain loop.
 
-Does not import the suite.
     python -m benchmarks.bare.maskrcnn_torchvision CORES fp32|bf16 STEPS INPUTS.npz
 
 The model has frozen batch norm, `trainable_layers=3`, 81 classes, and otherwise torchvision's
-defaults. The optimizer is SGD. INPUTS has `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,),
-`mask` (G, H, W), and `weight/NAME` with torchvision's names.
+defaults. The optimizer is SGD. This program does not import the suite.
 
-The output is JSON: seconds and CPU seconds per step, the maximum resident set size, and the last
-losses.
+INPUTS has `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), and
+`weight/NAME` with torchvision's names.
+
+The output is JSON with the seconds and CPU seconds per step, the maximum resident set size, and the
+last losses.
 """
 
 import sys

@@ -1,10 +1,10 @@
 """Train NeuMF in a plain MXNet loop for `benchmarks.overhead`.
 
-BATCHES.npz: see batches.py. Does not import the suite.
+    python -m benchmarks.bare.ncf_mxnet BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64,
+        "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warmup": 3, "cores": 1,
+        "learning_rate": 0.001}'
 
-python -m benchmarks.bare.ncf_mxnet BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64,
-    "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warmup": 3, "cores": 1, "learning_rate":
-    0.001}'
+batches.py describes BATCHES.npz. This program does not import the suite.
 """
 
 import json
@@ -14,7 +14,7 @@ import time
 
 options = json.loads(sys.argv[2])
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
-os.environ["OMP_NUM_THREADS"] = str(options["cores"])  # MXNet reads it when it is loaded
+os.environ["OMP_NUM_THREADS"] = str(options["cores"])  # MXNet reads this variable when it is loaded
 
 import mxnet as mx  # noqa: E402
 from mxnet.gluon import nn  # noqa: E402

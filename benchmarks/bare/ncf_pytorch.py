@@ -1,10 +1,10 @@
 """Train NeuMF in a plain PyTorch loop for `benchmarks.overhead`.
 
-BATCHES.npz: see batches.py. Does not import the suite.
+    python -m benchmarks.bare.ncf_pytorch BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64,
+        "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warmup": 3, "cores": 1,
+        "learning_rate": 0.001}'
 
-python -m benchmarks.bare.ncf_pytorch BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64,
-    "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warmup": 3, "cores": 1, "learning_rate":
-    0.001}'
+batches.py describes BATCHES.npz. This program does not import the suite.
 """
 
 import json

@@ -1,15 +1,16 @@
-"""A ResNet-50 training step written by hand in Gluon. Does not import the suite.
+"""A ResNet-50 training step in plain Gluon (MXNet).
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.resnet_mxnet CORES bare|stock|stock_v2 fp32
         BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain layers. stock: resnet50_v1 of the model zoo, with strides on the 1×1
-convolutions, which need 6 % fewer operations. stock_v2: resnet50_v2 of the model zoo, with strides
-on the 3×3 convolutions as in v1.5.
+* bare: v1.5 from plain layers.
+* stock: resnet50_v1 of the model zoo. Its strides are on the 1×1 convolutions, so the model needs 6
+  % fewer operations than v1.5.
+* stock_v2: resnet50_v2 of the model zoo. Its strides are on the 3×3 convolutions, as in v1.5.
 
-The models are hybridized with static memory, and the optimizer is SGD. Images have 224 pixels
-unless PIXELS is given. They are synthetic floats that are ready in memory. The output is JSON:
-images_per_second over a block of steps.
+The models are hybridized with static memory, and the optimizer is SGD. The images are synthetic
+floats in memory, with 224 pixels unless PIXELS is given. The output is JSON with images_per_second
+over a block of steps. This program does not import the suite.
 """
 
 import sys

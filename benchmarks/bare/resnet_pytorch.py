@@ -1,10 +1,13 @@
-"""A ResNet-50 training step written by hand. Does not import the suite.
+"""A ResNet-50 training step in plain PyTorch.
 
     python -m benchmarks.bare.resnet_pytorch CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain modules, channels-last. stock: torchvision's resnet50, channels-last. The
-optimizer is SGD. Images have 224 pixels unless PIXELS is given. They are synthetic floats that are
-ready in memory. The output is JSON: images_per_second over a block of steps.
+* bare: v1.5 from plain modules, channels-last.
+* stock: torchvision's resnet50, channels-last.
+
+The optimizer is SGD. The images are synthetic floats in memory, with 224 pixels unless PIXELS is
+given. The output is JSON with images_per_second over a block of steps. This program does not import
+the suite.
 """
 
 import sys

@@ -1,11 +1,14 @@
-"""A ResNet-50 training step written by hand. Does not import the suite.
+"""A ResNet-50 training step in plain TensorFlow.
 
     python -m benchmarks.bare.resnet_tensorflow CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain operators. stock: ResNet50 of Keras applications, in the form of 2015 (strides
-on the 1×1 convolutions, which need 6 % fewer operations, and biases). The optimizer is SGD. Images
-have 224 pixels unless PIXELS is given. They are synthetic floats that are ready in memory. The
-output is JSON: images_per_second over a block of steps.
+* bare: v1.5 from plain operators.
+* stock: ResNet50 of Keras applications, which is the architecture of 2015 with biases. Its strides
+  are on the 1×1 convolutions, so the model needs 6 % fewer operations than v1.5.
+
+The optimizer is SGD. The images are synthetic floats in memory, with 224 pixels unless PIXELS is
+given. The output is JSON with images_per_second over a block of steps. This program does not import
+the suite.
 """
 
 import sys

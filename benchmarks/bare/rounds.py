@@ -1,6 +1,6 @@
-"""Rounds of a bare loop: for each line on stdin, it measures once and prints a line of JSON.
+"""Rounds of a bare loop, which measures once and prints JSON per line on stdin.
 
-No function imports the suite.
+This module does not import the suite.
 """
 
 import json
@@ -8,15 +8,17 @@ import sys
 import time
 
 WARM_UP_SECONDS = 0.4
-"""Warm-up before a round: caches are cold, and the kernel may have reclaimed memory meanwhile."""
+"""Seconds of warm-up before a round. The warm-up fills the caches, and restores memory that the
+kernel may have reclaimed.
+"""
 
 
 def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, second=None):
     """Answer each line on stdin with the rates of a round.
 
     Args:
-        counts: Yields the number of items completed by each unit of work.
-        skipped: Units of work before the first round.
+        counts: Iterator that yields the number of items that each unit of work completes.
+        skipped: Number of units of work before the first round.
         seconds: Minimum duration of a round.
         warmup: Seconds of untimed work before each round.
         second: A concurrent process with the same protocol, whose rates are added.

@@ -1,10 +1,11 @@
-"""An SSD-ResNet34-300 training step written by hand in Gluon. Does not import the suite.
+"""An SSD-ResNet34-300 training step in plain Gluon (MXNet).
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.ssd_mxnet CORES bare fp32 BATCH STEPS
 
-The model is ResNet-34 up to its third stage, which has stride 1, extra layers, heads, and loss,
-hybridized with static memory. The optimizer is SGD. Images of 300 pixels and targets are synthetic
-floats that are ready in memory. The output is JSON: images_per_second over a block of steps.
+The model consists of ResNet-34 up to its third stage, which has stride 1, extra layers, heads, and
+the loss. It is hybridized with static memory. The optimizer is SGD. The images of 300 pixels and
+the targets are synthetic floats in memory. The output is JSON with images_per_second over a block
+of steps. This program does not import the suite.
 """
 
 import sys

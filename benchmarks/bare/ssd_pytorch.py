@@ -1,10 +1,11 @@
-"""An SSD-ResNet34-300 training step written by hand. Does not import the suite.
+"""An SSD-ResNet34-300 training step in plain PyTorch.
 
     python -m benchmarks.bare.ssd_pytorch CORES bare fp32|bf16 BATCH STEPS
 
-The model is torchvision's resnet34 up to layer3, whose stride becomes 1, extra layers, heads, and
-loss, channels-last. The optimizer is SGD. Images of 300 pixels and targets are synthetic floats
-that are ready in memory. The output is JSON: images_per_second over a block of steps.
+The model consists of torchvision's resnet34 up to layer3, whose stride is changed to 1, extra
+layers, heads, and the loss. It uses the channels-last layout. The optimizer is SGD. The images of
+300 pixels and the targets are synthetic floats in memory. The output is JSON with images_per_second
+over a block of steps. This program does not import the suite.
 """
 
 import sys

@@ -1,10 +1,11 @@
-"""An SSD-ResNet34-300 training step written by hand. Does not import the suite.
+"""An SSD-ResNet34-300 training step in plain TensorFlow.
 
     python -m benchmarks.bare.ssd_tensorflow CORES bare fp32|bf16 BATCH STEPS
 
 The step is a single tf.function of plain operators: ResNet-34 up to its third stage, which has
-stride 1, extra layers, heads, loss, and SGD. Images of 300 pixels and targets are synthetic floats
-that are ready in memory. The output is JSON: images_per_second over a block of steps.
+stride 1, extra layers, heads, the loss, and SGD. The images of 300 pixels and the targets are
+synthetic floats in memory. The output is JSON with images_per_second over a block of steps. This
+program does not import the suite.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""A training step of the Transformer (big) written by hand with MXNet's Gluon.
+"""A training step of the Transformer (big) in plain Gluon (MXNet).
 
-Does not import the suite.
+    OMP_NUM_THREADS=CORES python -m benchmarks.bare.transformer_mxnet bare fp32 full|demo
+        BATCH LENGTH CORES STEPS
 
-OMP_NUM_THREADS=CORES python -m benchmarks.bare.transformer_mxnet bare fp32 full|demo BATCH LENGTH
-CORES STEPS
+This program does not import the suite.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""A training step of the Transformer (big) written by hand, or on torch.nn.Transformer.
+"""A training step of the Transformer (big) in plain PyTorch.
 
-Does not import the suite.
+    python -m benchmarks.bare.transformer_pytorch bare|bare_onednn|stock fp32|bf16 full|demo
+        BATCH LENGTH CORES STEPS
 
-python -m benchmarks.bare.transformer_pytorch bare|bare_onednn|stock fp32|bf16 full|demo BATCH
-LENGTH CORES STEPS
+`stock` is based on torch.nn.Transformer. This program does not import the suite.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""A training step of the Transformer (big) written by hand in TensorFlow.
+"""A training step of the Transformer (big) in plain TensorFlow.
 
-Does not import the suite.
+    python -m benchmarks.bare.transformer_tensorflow bare|bare_xla fp32 full|demo
+        BATCH LENGTH CORES STEPS
 
-python -m benchmarks.bare.transformer_tensorflow bare|bare_xla fp32 full|demo BATCH LENGTH CORES
-STEPS
+This program does not import the suite.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Measurements on a GPU in five stages: right, learns, fast, fed, why.
+"""GPU benchmarks in five stages: right, learns, fast, fed, why.
 
-Start all stages with `make gpu`.
+`make gpu` starts all stages.
 """

@@ -1,18 +1,18 @@
-"""Runs five stages on a machine with a GPU, each in at most ten minutes.
+"""Run five stages of benchmarks on a machine with a GPU, each in at most ten minutes.
 
     python -m benchmarks.gpu [right learns fast fed why] [--out build/gpu] [--minutes 10]
         [--workloads ssd,ncf]
 
-Completed cases are kept and skipped by a later call.
+The results of completed cases are kept, and a later call skips these cases.
 * right: compares every trainer on the GPU with the CPU, in four precisions.
 * learns: trains seven demos to their targets.
-* fast: trains on synthetic data at the published batch sizes, 40 steps after 10, in bf16 also on
-  two GPUs if available.
+* fast: trains on synthetic data at the published batch sizes, with 10 warm-up steps and 40 timed
+  steps. Runs in bf16 are also repeated on two GPUs if available.
 * fed: measures NCF and SSD with their input pipelines (negative sampling, JPEGs), and NCF's
   evaluation.
-* why: measures a step with a single change at a time.
+* why: measures the effect of single changes on the step time.
 
-The results are in OUT/results.json, a report in OUT/report.md, and the logs in OUT/logs.
+The results are written to OUT/results.json, a report to OUT/report.md, and the logs to OUT/logs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ PER_DEVICE = {
     "transformer": 10_240,
     "ncf": 1_048_576,
 }
-"""Batch per GPU in NVIDIA's v0.7 entries (NCF: v0.5); the Transformer's counts tokens."""
+"""Batch size per GPU in NVIDIA's v0.7 entries (for NCF, v0.5). The Transformer's batch size is in
+tokens, all others are in samples.
+"""
 PRECISIONS = dict.fromkeys(PER_DEVICE, ("bf16", "fp16", "tf32", "fp32")) | {
     "ncf": ("bf16", "tf32", "fp32")
 }
@@ -57,11 +59,11 @@ Results = dict[str, dict[str, Any]]
 
 
 def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, str, str, int]]:
-    """Return (name, workload, precision, GPUs) for each case of a stage.
+    """Return (name, workload, precision, number of GPUs) for each case of a stage.
 
-    Stage `fast` measures all workloads in bf16 first. Runs on two GPUs then measure the cost of the
-    all-reduce, runs in fp16 help to choose `precision=auto`, and runs in tf32 measure the benefit
-    over fp32.
+    Stage `fast` first measures all workloads in bf16. Then, runs on two GPUs measure the cost of
+    the all-reduce. Runs in fp16 help to choose the value of `precision=auto`. Runs in tf32 measure
+    the speedup over fp32.
     """
     if stage == "fast":
         kinds = [
@@ -90,7 +92,7 @@ def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, st
 
 
 def asked(environment: Environment, module: str, *words: str) -> dict[str, Any]:
-    """Run a module in PyTorch's environment and return the JSON in its last line."""
+    """Run a module in PyTorch's environment, and return the JSON in its last output line."""
     return _json(environment.command("-m", module, *words))
 
 
@@ -106,7 +108,7 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        lines = (error.stdout or b"").splitlines()  # bytes, although text=True
+        lines = (error.stdout or b"").splitlines()  # the error contains bytes, although text=True
         printed = [line for line in lines if line.startswith(b"{")]
         return {
             **(json.loads(printed[-1]) if printed else {}),
@@ -119,7 +121,7 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
 
 
 def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
-    """Run the suite and return figures from the run's log."""
+    """Run the suite, and return measurements from the run's log."""
     values = (
         word.partition("=")[2].replace(":", "_") for word in dict.fromkeys((*words[:3], words[-1]))
     )
@@ -197,7 +199,7 @@ def result(
 
 @functools.cache
 def published(workload: str) -> str:
-    """Return the median samples/s per GPU of published eight-GPU entries (A100 and H100)."""
+    """Return the published median samples/s per GPU of eight-GPU entries (A100 and H100)."""
     rows = table(published=True)
     rows = rows[
         (rows["workload"] == workload) & (rows["devices"] == 8) & rows["published_rate"].notna()
@@ -264,9 +266,9 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
 
 
 def _rows(stage: str, case: str, result: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a case.
+    """Yield the table rows of a case.
 
-    A failed case has its error, and any results before the error.
+    The rows of a failed case contain its error, and any results before the error.
     """
     if "error" in result:
         yield case, result["error"].splitlines()[-1]
@@ -321,7 +323,7 @@ def _line(cells: Iterable[Any]) -> str:
 
 
 def main() -> int:
-    """Run the requested stages case by case."""
+    """Run all cases of the requested stages."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -386,9 +388,9 @@ def main() -> int:
 
 
 def is_done(result: Mapping[str, Any] | None) -> bool:
-    """Check whether a case has all results without an error.
+    """Check whether a case has complete results without an error.
 
-    Other cases are tried again.
+    All other cases are run again.
     """
     if result is None:
         return False
@@ -399,7 +401,7 @@ def is_done(result: Mapping[str, Any] | None) -> bool:
 def as_expected(result: Mapping[str, Any]) -> bool:
     """Check whether a case is complete and within its tolerances.
 
-    Every comparison with the CPU has a tolerance.
+    Only comparisons with the CPU have a tolerance.
     """
     parts = [result, *(part for part in result.values() if isinstance(part, dict))]
     return is_done(result) and all(part.get("as_expected", True) for part in parts)

@@ -1,12 +1,13 @@
-"""Stage `fed` for NCF or SSD: compares steps on the input pipeline with steps on ready batches.
+"""Stage `fed`: compare steps with the input pipeline with steps on ready batches.
 
     python -m benchmarks.gpu.fed RUN_FOLDER
 
-RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. The output has samples
-per second of the input pipeline alone, of steps that read from it, and of steps on ready batches.
-NCF: synthetic positives with ML-20M's counts, negatives sampled as in a run, then an evaluation of
-all users. SSD: synthetic images with COCO's size and file size, read, decoded, cropped and matched
-as in a run.
+The stage measures NCF or SSD. RUN_FOLDER is the folder of a run of stage `fast`, whose settings are
+used. The output contains samples per second of the input pipeline alone, of steps that read from
+the pipeline, and of steps on ready batches. For NCF, the input consists of synthetic positives with
+ML-20M's counts and of negatives that are sampled as in a run. An evaluation of all users is also
+measured. For SSD, the input consists of synthetic images with COCO's image size and file size,
+which are read, decoded, cropped, and matched as in a run.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from workloads.common.coco.dataset import CocoFolders
 
 STEPS, AHEAD = 20, 5
 IMAGES, QUALITY = 256, 94
-"""Number of photographs, and the JPEG quality that results in COCO's file size."""
+"""Number of photographs, and the JPEG quality at which the files have COCO's file size."""
 
 
 def write_positives(folder: Path, facts: DatasetInfo) -> None:
-    """Write the arrays of a prepared MovieLens data set with the counts of `facts`."""
+    """Write the arrays of a prepared MovieLens data set with the counts in `facts`."""
     random, users, items = np.random.default_rng(1), facts.sizes["users"], facts.sizes["items"]
     np.save(
         folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32))
@@ -45,9 +46,9 @@ def write_positives(folder: Path, facts: DatasetInfo) -> None:
 
 
 def on_real_input(run: RunSpec, folder: Path) -> Any:
-    """Return the workload of a run, reading generated data in `folder`.
+    """Return the workload of a run, changed to read generated data in `folder`.
 
-    The run itself has synthetic batches.
+    The original run uses synthetic batches.
     """
     kind, settings = load_workload(run.settings.workload), run.settings
     if settings.workload == "ncf":
@@ -64,7 +65,7 @@ def on_real_input(run: RunSpec, folder: Path) -> Any:
 
 
 def measured(run: RunSpec, folder: Path) -> dict[str, float]:
-    """Return samples per second, and for NCF the seconds of an evaluation."""
+    """Return the samples per second, and for NCF also the seconds of an evaluation."""
     workload = on_real_input(run, folder)
     with ready(run, workload) as (trainer, data, items):
 

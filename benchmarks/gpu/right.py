@@ -1,9 +1,9 @@
-"""Stage `right` for one workload: compares steps and outputs on the GPU with the CPU.
+"""Stage `right` for a workload: compare steps and outputs on the GPU with the CPU.
 
     python -m benchmarks.gpu.right WORKLOAD [--device cuda:0]
 
-Ten training steps and the outputs of two batches are compared in every precision. The output is
-JSON.
+The stage compares ten training steps and the outputs for two batches in every precision. The output
+is JSON.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from workloads.ncf.sampling import training_key
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 MOST = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 6e-2, "fp16": 2e-2}
-"""Maximum relative distance of the losses from the CPU's in fp32.
+"""Maximum relative difference between the losses and those of fp32 on the CPU.
 
-Rounding errors grow over ten steps. The values are first guesses that no run on a GPU has
+Rounding errors grow over ten steps. The limits are initial estimates that no run on a GPU has
 confirmed.
 """
 
 
 def trained(case: Case, device: str, precision: str) -> dict[str, Any]:
-    """Return the losses of all steps, `outputs` of two evaluation batches, and `waits`.
+    """Return the losses of all steps, and the `outputs` for two evaluation batches.
 
-    The outputs are computed before the steps. `waits` is the first wait for the device in a step.
+    The outputs are computed before the training steps. The result also contains `waits`, the first
+    operation in a step that waits for the device.
     """
     trainer: Any = case.trainer(device, precision)
     outputs = {
@@ -73,7 +74,7 @@ def _waits(trainer: Any, case: Case) -> str:
 def compared(name: str, device: str) -> dict[str, Any]:
     """Compare each precision on the device with fp32 on the CPU.
 
-    A result is `as_expected` within its tolerance.
+    A result is `as_expected` if it is within its tolerance.
     """
     case_ = case(name)
     plain, found = trained(case_, "cpu", "fp32"), dict[str, Any]()
@@ -85,7 +86,7 @@ def compared(name: str, device: str) -> dict[str, Any]:
         here = dict[str, Any]()
         try:
             result = trained(case_, device, precision)
-        except Exception as error:  # compare the remaining precisions
+        except Exception as error:  # continue with the other precisions
             found[precision] = {
                 "error": f"{type(error).__name__}: {str(error).strip()[:300]}",
                 "as_expected": False,
@@ -107,7 +108,7 @@ def compared(name: str, device: str) -> dict[str, Any]:
 def kernels() -> dict[str, Any]:
     """Check that the Triton kernels run and agree with PyTorch.
 
-    The dropout hash must equal the host's bit for bit.
+    The hash for dropout must equal the host's hash bit for bit.
     """
     import torch
 
@@ -128,14 +129,14 @@ def kernels() -> dict[str, Any]:
         "plain": bool(np.array_equal(hashed(*arguments).cpu().numpy(), wanted)),
         "usable": of_triton.usable(),
     }
-    with contextlib.suppress(Exception):  # `usable` contains the reason
+    with contextlib.suppress(Exception):  # the result of `usable` contains the error
         agree["kernel"] = bool(np.array_equal(of_triton.draw(*arguments).cpu().numpy(), wanted))
         agree["samples"], agree["norm"] = samples(), norm()
     return {**agree, "as_expected": all(agree.values())}
 
 
 def samples() -> bool:
-    """Check whether NCF's samples drawn on the device equal the host's bit for bit."""
+    """Check whether NCF samples drawn on the device equal the host's samples bit for bit."""
     import torch
 
     from workloads.ncf.samples.pytorch import Sampler
@@ -156,9 +157,9 @@ def samples() -> bool:
 
 
 def norm() -> bool:
-    """Check that fused batch norm, sum and ReLU equal PyTorch's up to rounding.
+    """Check that fused batch norm, sum, and ReLU equal PyTorch's operators up to rounding.
 
-    Their gradients are compared too.
+    The gradients are also compared.
     """
     import torch
     import torch.nn.functional as F
@@ -185,7 +186,7 @@ def norm() -> bool:
 
 
 def main() -> None:
-    """Print the comparison as JSON."""
+    """Run the comparison and print its results as JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

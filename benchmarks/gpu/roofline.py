@@ -1,15 +1,16 @@
-"""Compares a training step with the limits of a GPU. Prints JSON.
+"""Compare a training step with the limits of a GPU.
 
     python -m benchmarks.gpu.roofline RUN_FOLDER …
 
 Each RUN_FOLDER contains the run.json of a run on a single GPU or on the stub CUDA driver.
 
-The output has the operations of a step, the bytes that each operator reads and writes, and lower
-bounds of the step time in milliseconds. Of a table, only the accessed rows count. Caches are not
-modeled. All figures are means of ten batches, because sentences differ in length. A bound is the
-sum over operators of the larger of two times: operations at half of the card's peak in the run's
-precision, and bytes at 80 % of its bandwidth. On the stub driver, the output also has its counters,
-and `host_ms`: the median step, which is only the host's part.
+The output is JSON with the operations of a step, the bytes that each operator reads and writes, and
+lower bounds of the step time in milliseconds. Of an embedding table, only the accessed rows count.
+Caches are not modeled. All values are means over ten batches, because sentences differ in length. A
+bound is the sum, over all operators, of the larger of two times. The first time is the operations
+divided by half of the card's peak rate in the run's precision. The second time is the bytes divided
+by 80 % of the card's bandwidth. On the stub driver, the output also contains the driver's counters
+and `host_ms`. `host_ms` is the median step time, which is only the time of the host.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from suite.common.runspec import RunSpec
 from testing import null_counts
 
 CARDS = {"H200": (990.0, 4.8), "H100": (990.0, 3.35), "A100 80GB": (312.0, 2.0)}
-"""Name of an SXM card to TFLOP/s in bf16 without sparsity and TB/s, by NVIDIA's data sheets."""
+"""Maps the name of an SXM card to its TFLOP/s in bf16 without sparsity and its TB/s. Source:
+NVIDIA's data sheets.
+"""
 OF_BF16 = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5, "fp32": 1 / 15}
 """Peak rate in each precision, relative to bf16."""
 RATE, BANDWIDTH = 0.5, 0.8
@@ -34,7 +37,7 @@ AHEAD, STEPS, SHOWN = 3, 10, 12
 
 
 def step(run: RunSpec) -> dict[str, Any]:
-    """Measure the training step of a run and compute its bounds."""
+    """Measure the training step of a run, and compute its lower bounds."""
     from torch.utils.flop_counter import FlopCounterMode
 
     from benchmarks.gpu.traffic import Traffic

@@ -1,4 +1,4 @@
-"""Reads runs from their run.json and prepares them for training in this process."""
+"""Read runs from their run.json, and prepare them for training in this process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from suite.launch.base import worker_context_from_env
 
 
 def runs_from_command_line(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
-    """Yield the run folders on the command line, and their runs as workers read them.
+    """Yield the run folders on the command line, with their runs as workers read them.
 
-    `doc` is the script's docstring.
+    `doc` is the docstring of the script.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -30,7 +30,7 @@ def runs_from_command_line(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
 
 @contextlib.contextmanager
 def ready(run: RunSpec, workload: Any = None) -> Iterator[tuple[Any, Any, Iterator[Any]]]:
-    """Yield PyTorch's trainer of a run after its warm-up, the data, and training batches."""
+    """Yield a run's PyTorch trainer after its warm-up, the data, and training batches."""
     workload = workload or load_workload(run.settings.workload)(run.settings, run.dataset_info)
     worker = worker_context_from_env(run)
     trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, worker)

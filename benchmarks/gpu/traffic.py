@@ -1,4 +1,4 @@
-"""Counts the bytes that operators and Triton kernels read and write on a device.
+"""Count the bytes that operators and Triton kernels read and write on a device.
 
 The module also registers the FLOP formulas of cuDNN's RNNs.
 """
@@ -15,14 +15,14 @@ from torch.utils.flop_counter import register_flop_formula
 
 TAKES = ("embedding", "index_select", "gather", "index")
 ADDS = ("scatter_add_", "index_add_", "index_copy_", "index_put", "embedding_dense_backward")
-"""Operators that read or write some rows of a table."""
+"""Operators that access only some rows of a table."""
 LEVELS = 4
-"""Number of pyramid levels that Mask R-CNN pools from."""
+"""Number of pyramid levels from which Mask R-CNN pools."""
 
 
 @register_flop_formula(torch.ops.aten._cudnn_rnn)
 def _of_rnn(x: Any, weights: Any, *_: Any, **__: Any) -> int:
-    """Return two operations for each weight at each position of each sentence."""
+    """Return the FLOPs of an RNN: two per weight for each position of each sentence."""
     return 2 * x[0] * x[1] * sum(weight[0] * weight[1] for weight in weights if len(weight) == 2)
 
 
@@ -32,7 +32,7 @@ def _of_rnn_backward(x: Any, weights: Any, *_: Any, **__: Any) -> int:
 
 
 class Traffic(TorchDispatchMode):
-    """Counter of the bytes that operators and Triton kernels read and write, by name."""
+    """Counts the bytes that each operator and Triton kernel reads and writes, by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,18 +57,18 @@ class Traffic(TorchDispatchMode):
         return found
 
     def launched(self, name: str, args: Any) -> None:
-        """Count a Triton kernel, which reads or writes each array once.
+        """Count the bytes of a Triton kernel, which reads or writes each array once.
 
-        An array that is passed twice counts once.
+        An array that is passed twice is counted once.
         """
         arrays = {tensor.data_ptr(): tensor for tensor in args if isinstance(tensor, torch.Tensor)}
         sizes = _sizes(list(arrays.values()))
-        if name == "pool":  # each launch writes only its level's regions
+        if name == "pool":  # each launch writes only the regions of its level
             sizes[-1] //= LEVELS
         self.bytes[f"Triton: {name}"] += sum(sizes)
 
     def with_triton(self) -> Any:
-        """Return a context in which launches of Triton kernels are counted."""
+        """Return a context in which the launches of Triton kernels are counted."""
         from unittest import mock
 
         from triton.runtime.jit import JITFunction
@@ -83,9 +83,9 @@ class Traffic(TorchDispatchMode):
 
 
 def _sizes(values: Any) -> list[int]:
-    """Return the bytes of the tensors on the device.
+    """Return the sizes in bytes of the tensors on the device.
 
-    An expanded tensor counts the bytes of its storage.
+    The size of an expanded tensor is that of its storage.
     """
     tensors = [
         tensor

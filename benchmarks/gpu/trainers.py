@@ -1,4 +1,7 @@
-"""Trainers of the six workloads on the tests' small synthetic batches, on any device."""
+"""Trainers of the six workloads on any device, with small synthetic batches.
+
+The batches are those of the tests.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,19 @@ CASES = {
     "transformer": "steps",
     "ncf": "",
 }
-"""Map a workload to the case of its synthetic module in `testing/`."""
+"""Maps a workload to the name of a case in its synthetic module in `testing/`."""
 BATCHES = 10
 
 
 @dataclasses.dataclass
 class Case:
-    """A workload with its weights and batches."""
+    """A workload with its initial weights and batches."""
 
     workload: Workload
     weights_of: Callable[[Any], Arrays]
-    """Weights of the workload. Narrow precisions pad vocabularies, so the shapes can differ."""
+    """Function that returns the initial weights of a workload. The shapes depend on the precision,
+    because narrow precisions pad the vocabulary.
+    """
     batches: list[Batch]
     evaluation: list[Batch]
 
@@ -52,7 +57,7 @@ class Case:
 
 
 def case(name: str) -> Case:
-    """Return the workload, weights and batches for a name in CASES."""
+    """Return the workload, weights, and batches of a workload in CASES."""
     os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
     if name == "ncf":
         return _ncf()
@@ -82,7 +87,10 @@ def _ncf() -> Case:
 
 
 def far(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Return ‖found − wanted‖ / ‖wanted‖ in float64, or infinity if the shapes differ."""
+    """Return the relative distance ‖found − wanted‖ / ‖wanted‖ in float64.
+
+    Returns infinity if the shapes differ.
+    """
     if found.shape != wanted.shape:
         return float("inf")
     difference = np.linalg.norm(np.asarray(found, np.float64) - wanted)

@@ -1,8 +1,10 @@
-"""Collects wheels for a machine without a package index.
+"""Collect wheels for a machine without access to a package index.
 
     python -m benchmarks.gpu.wheels [--python 3.12] [--out build/gpu/wheels]
 
-The wheels are this suite and the dependencies that images of PyTorch lack. Run on that machine:
+The wheels are the suite itself and its dependencies that container images of PyTorch lack. On the
+machine without a package index, run:
+
     python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl
     PYTHONPATH=SITE python3 -m benchmarks.gpu
 """
@@ -21,12 +23,13 @@ NEEDED = (
     "hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools",
     "turbojpeg", "sacremoses", "joblib", "subword-nmt", "mock",
 )  # fmt: skip
-"""Packages that images of PyTorch usually lack.
+"""Packages that container images of PyTorch usually lack.
 
-They have NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML and NVML.
+The images usually contain NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML,
+and NVML.
 """
 WITHOUT_WHEEL = ("antlr4-python3-runtime",)
-"""Packages without a wheel on the index."""
+"""Packages for which the package index has no wheel."""
 PLATFORMS = (
     "manylinux_2_28_x86_64",
     "manylinux_2_17_x86_64",

@@ -1,9 +1,9 @@
-"""Stage `why` for one workload: step time and longest kernels with one change at a time.
+"""Stage `why` for a workload: measure the effect of single changes on the step time.
 
     python -m benchmarks.gpu.why RUN_FOLDER
 
-RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. The first variant is
-unchanged. The output is JSON.
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. The first variant has no
+change. The output is JSON with the step time and the longest kernels of each variant.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ STEPS, AHEAD = 20, 10
 def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
     """Return the median time and the peak memory of a training step.
 
-    The time is measured with CUDA events. With `profile`, the result also has the ten longest
-    `kernels`, and `device_busy`: the time of all kernels divided by the step time. It is above 1 if
-    kernels overlap.
+    The time is measured with CUDA events. With `profile`, the result also contains the ten longest
+    `kernels`, and `device_busy`: the total time of all kernels divided by the step time.
+    `device_busy` is above 1 if kernels overlap.
     """
     import torch
 
-    gc.collect()  # free the previous trainer, so that the peak is that of this trainer alone
+    # frees the previous trainer, so that the peak memory is that of the current trainer alone
+    gc.collect()
     torch.cuda.reset_peak_memory_stats()
     seconds: list[float] = []
     with ready(run) as (trainer, _, batches):
@@ -87,13 +88,16 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def main() -> None:
-    """Print all results after each variant, because the next variant may never end."""
+    """Measure all variants, and print all results after each variant.
+
+    The results are printed early, because a later variant may hang.
+    """
     for _, run in runs_from_command_line(__doc__):
         found: dict[str, Any] = {}
         for name, measure in variants(run).items():
             try:
                 found[name] = measure()
-            except Exception as error:  # measure the remaining variants
+            except Exception as error:  # continue with the other variants
                 found[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}"}
             print(json.dumps(found), flush=True)
 

@@ -107,6 +107,20 @@ def at_targets(least: Mapping[str, float]) -> Allowed:
     )
 
 
+def at_most_targets(most: Mapping[str, float]) -> Allowed:
+    """Allow targets that are at most as high as the round's targets.
+
+    The rule is for metrics that improve as they fall. Targets for additional metrics are also
+    allowed, because they can only prolong a run.
+    """
+    text = " and ".join(f"{metric} {target:g}" for metric, target in most.items()) + " or below"
+    return Allowed(
+        text,
+        lambda value, values: all(value.get(metric, math.inf) <= most[metric] for metric in most),
+        most,
+    )
+
+
 def whole(least: int, most: int | None = None) -> Allowed:
     """Allow an integer from `least` to `most`, inclusive."""
     text = f"{least} or more, whole" if most is None else f"{least} to {most}, whole"
@@ -236,6 +250,7 @@ _ARGUMENTS: Mapping[str, tuple[Callable[[Json], bool], str]] = {
 _KINDS: Mapping[str, tuple[Callable[..., Allowed], str]] = {
     "one_of": (lambda chosen: one_of(*chosen), "list"),
     "at_targets": (at_targets, "targets"),
+    "at_most_targets": (at_most_targets, "targets"),
     "whole": (whole, "number"),
     "at_least": (at_least, "bound"),
     "at_most": (at_most, "number"),

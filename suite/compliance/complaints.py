@@ -270,7 +270,12 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
             f"{len(same_key)} values, the last {_event_text(same_key[-1])}" if same_key else MISSING
         )
     benchmark = next((event.value for event in events if event.key == "submission_benchmark"), "")
-    falls = isinstance(benchmark, str) and improves_as_it_falls(key, benchmark)
+    declared = any(
+        isinstance(event.value, dict) and event.value.get("falling_metrics")
+        for event in events
+        if event.key == "suite_run"
+    )
+    falls = declared or (isinstance(benchmark, str) and improves_as_it_falls(key, benchmark))
     best, event = (min if falls else max)(numbers, key=lambda pair: pair[0])
     epoch = number(event.metadata.get("epoch_num"))
     return f"best {best:.6g}{'' if epoch is None else f' (epoch {epoch:g})'} of {len(numbers)}"

@@ -348,7 +348,8 @@ def _order_complaints(
     reached = {
         item.line
         for item in record.evaluations
-        if first_that_meets(record.targets, [item], record.benchmark) is not None
+        if first_that_meets(record.targets, [item], record.benchmark, settings.falling_metrics)
+        is not None
     }
     max_epochs = _max_epochs(settings, events)
     position, is_reached = 0, False

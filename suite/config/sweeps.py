@@ -1,6 +1,7 @@
-"""Default sweep of `-m` if no key has several values.
+"""Default sweep of `-m`, which applies if no key has several values.
 
-Reference runs use 1, 4, and 8 devices. Demos use up to as many devices as this machine has.
+Reference runs sweep over 1, 4, and 8 devices. Demos sweep up to the number of devices of this
+machine.
 """
 
 from __future__ import annotations
@@ -13,25 +14,27 @@ from suite.machine import devices
 REFERENCE = (1, 4, 8)
 """Device counts of a reference sweep, as in the DGX-1 scaling article."""
 MAX_DEMO_DEVICES = 8
-"""Largest device count of a demo sweep. The batch size of the smallest demo is divisible by it."""
+"""Maximum number of devices in a demo sweep. The batch size of the smallest demo is divisible by
+this number.
+"""
 
 
 def default_gpus(
     overrides: Mapping[str, Sequence[str]], config: RunConfig
 ) -> tuple[list[str], str]:
-    """Return the default sweep over device counts.
+    """Return the default sweep over numbers of devices.
 
     Args:
-        overrides: Key to its values on the command line.
+        overrides: Maps each key on the command line to its values.
         config: Configuration of the first job, including the user's files.
 
     Returns:
-        The override to add and a note about it. Both are empty if the user sets the devices or
-        sweeps over a key.
+        The override to add, and a note about the override. Both are empty if the user sets the
+        number of devices or sweeps over any key.
 
     Raises:
-        ValueError: A sweep is resumed without its device counts. The default depends on the
-            machine, and resuming a sweep must not add runs.
+        ValueError: A sweep is resumed without its numbers of devices. The default depends on the
+            machine, so it could add runs to the resumed sweep.
     """
     if (
         "gpus" in overrides
@@ -57,7 +60,7 @@ def default_gpus(
 
 
 def counts_up_to(most: int) -> list[int]:
-    """Return the device counts 1, 2, 4, and 8 up to `most`, at least 1."""
+    """Return the numbers of devices 1, 2, 4, and 8 up to `most`, but at least 1."""
     return [count for count in (1, 2, 4, MAX_DEMO_DEVICES) if count <= max(1, most)]
 
 
@@ -67,12 +70,12 @@ def divides(config: RunConfig) -> bool:
 
 
 def left_out(configs: Sequence[RunConfig]) -> str:
-    """Return a note about the jobs of a sweep whose devices are not divisible by their machines.
+    """Return a note about the skipped jobs of a sweep, or an empty string.
 
-    Returns an empty string if there are no such jobs.
+    A job is skipped if its number of devices is not divisible by its number of machines.
 
     Raises:
-        ValueError: No job has a number of devices that is divisible by the number of machines.
+        ValueError: All jobs would be skipped.
     """
     pairs = dict.fromkeys(
         f"gpus={config.gpus} nodes={config.nodes}" for config in configs if not divides(config)
@@ -85,9 +88,10 @@ def left_out(configs: Sequence[RunConfig]) -> str:
 
 
 def _most(config: RunConfig) -> int:
-    """Return the number of devices of this machine.
+    """Return the maximum number of devices on this machine.
 
-    These are its GPUs, or else its cores divided by the cores per device.
+    The result is the number of GPUs. Without GPUs, it is the number of CPU cores divided by the
+    cores per device.
     """
     gpus, each = [] if config.device == "cpu" else devices.gpus(), str(config.cpu.cores_per_device)
     return len(gpus) or len(devices.cpu_cores()) // max(1, int(each) if each.isdecimal() else 1)

@@ -1,6 +1,6 @@
-"""Checks configuration files before Hydra composes them.
+"""Check configuration files before Hydra composes them.
 
-Each mistake therefore has a single message with the file name.
+The error message for each mistake therefore is a single line with the file name.
 """
 
 from __future__ import annotations
@@ -17,31 +17,35 @@ from suite.catalog.yaml_files import parse_yaml, read_text
 from suite.common import conf
 
 MAX_DEPTH = 10
-"""Largest number of files in a chain of defaults lists.
+"""Maximum number of files in a chain of defaults lists.
 
-Hydra reads each file again for every file above it in the chain.
+The limit bounds the run time, because Hydra reads a file again for every file that includes it.
 """
 _GROUP = re.compile(r"(override +|optional +)?(/?)([^@ ]+)(?:@.*)?")
-"""An entry of a defaults list: `override /system`, `optional db@package`, `/system`, or `name`."""
+"""Pattern of an entry in a defaults list, such as `override /system`, `optional db@package`,
+`/system`, or `name`.
+"""
 _PACKAGE_LINE = re.compile(r"# *@package +\S+ *")
 
 
 @dataclass(frozen=True)
 class _Default:
-    """An entry of a defaults list."""
+    """An entry of a Hydra defaults list."""
 
     group: str
     choice: str
     overrides: bool
-    """The entry replaces a choice of a different file, and includes no file itself."""
+    """True for an `override` entry, which replaces the choice of another file and does not
+    include a file itself.
+    """
 
 
 def check_files(choices: Mapping[str, str]) -> None:
     """Check the file of each choice, and the files that its defaults list includes.
 
     Args:
-        choices: Group to the name of the chosen file, such as `{"system": "mine"}`. Names without a
-            file are ignored.
+        choices: Maps a group to the name of the selected file, such as `{"system": "mine"}`. Names
+            without a file are ignored.
 
     Raises:
         ValueError: A file is not a YAML mapping, has an invalid defaults list, or includes itself.
@@ -57,9 +61,9 @@ def _check_file(name: str, path: Path, chain: tuple[str, ...]) -> None:
     """Check a file, and the files that its defaults list includes.
 
     Args:
-        name: Name of the file, `group/choice`.
+        name: Name of the file, in the form `group/choice`.
         path: Path of the file.
-        chain: Names of the files through which it is included.
+        chain: Names of the files through which this file is included.
     """
     content = _read_mapping(path)
     chain = (*chain, name)
@@ -101,7 +105,7 @@ def _read_mapping(path: Path) -> Mapping[str, object]:
 
 
 def _defaults(name: str, path: Path, content: Mapping[str, object]) -> Iterator[_Default]:
-    """Yield the entries of a file's defaults list that name a file.
+    """Yield the entries of a file's defaults list that refer to files.
 
     Raises:
         ValueError: An entry is neither `NAME` nor `GROUP: NAME`. NAME is a string, a list of

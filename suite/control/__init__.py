@@ -1,5 +1,5 @@
-"""Controls the processes of a run. This package is the entry of the runner, for `run_suite.py`.
+"""Controller of a run, which `run_suite.py` starts.
 
-The controller starts the processes, monitors them, samples the machine, ends the processes, and
-writes the result.
+The controller starts the processes of the run, monitors them, samples the machine, ends the
+processes, and writes the result.
 """

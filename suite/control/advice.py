@@ -1,4 +1,7 @@
-"""Adds advice to the status of a failed run: a smaller batch, or the disk that is full."""
+"""Add advice to the status of a failed run.
+
+The advice suggests a smaller batch size, or names the full disk.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from suite.machine import disks
 
 
 def full_disk(status: RunStatus, folder: Path, controls: Sequence[HostControl]) -> str:
-    """Return the message on a full disk of a machine.
+    """Return a message about a machine's full disk that made the run fail.
 
-    Empty: no disk is full, or the run did not fail because of it.
+    The string is empty if no disk is full, or if the run failed for a different reason.
     """
     if status.status not in ("failed", "rank_died"):
         return ""
@@ -25,7 +28,10 @@ def full_disk(status: RunStatus, folder: Path, controls: Sequence[HostControl]) 
 
 
 def with_advice(status: RunStatus, run: RunSpec, full: str) -> RunStatus:
-    """Return the status with advice in its reason. `full` is the message of `full_disk`."""
+    """Return the status with advice added to its reason.
+
+    `full` is the message from `full_disk`.
+    """
     if status.status == "oom":
         status = replace(status, reason=f"{status.reason}; {memory.batch_advice(run)}")
     if full and status.code != EndCode.DISK_FULL.value:

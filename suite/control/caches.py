@@ -1,14 +1,14 @@
-"""Drops the data set from the page cache before a run, and checks the result.
+"""Drop the data set from the page cache before a run, and check the result.
 
-The result decides `cache_clear` in the log.
+The result determines the value of `cache_clear` in the log.
 
-On a remote machine, the controller runs `python -m suite.control.caches JSON`, where `JSON` holds
-the arguments of `clear`. The command prints the result of `clear` as JSON. Its exit code is 1 if
-the caches cannot be cleared.
+On a remote machine, the controller runs `python -m suite.control.caches JSON`, where `JSON`
+contains the arguments of `clear`. The command prints the result of `clear` as JSON. Its exit code
+is 1 if the caches cannot be cleared.
 
-The files that are dropped are the files that the run will read: `Dataset.files`. For a sample of
-these files, the kernel reports the pages in memory (mincore(2)). This check is the same for every
-method of clearing.
+The module drops the files that the run will read, which are listed by `Dataset.files`. For a random
+sample of these files, the module then queries how many pages are in memory (mincore(2)). This check
+is the same for all methods of clearing the caches.
 """
 
 from __future__ import annotations
@@ -41,70 +41,69 @@ from workloads import files
 COMMAND_SECONDS = 600.0
 """Time limit of `system.cache_clear_command` on each machine."""
 MAX_RESIDENT = 0.001
-"""Largest share of the sample that may still be in memory.
+"""Maximum share of the sampled pages that may remain in memory.
 
-The limit tolerates single pages of a large file that a different process reads at that moment, such
-as a backup or an indexer. It does not tolerate a whole file of a full sample, which is more than a
-thousandth of the sample. A run that reads a thousandth less from the disk gains far less time than
-times to train vary by.
+The limit tolerates a few pages of a large file that another process, such as a backup, reads at the
+same time. The limit does not tolerate a complete file in a full sample, because such a file is more
+than 0.1 % of the sample. Reading 0.1 % less data from disk saves far less time than the run-to-run
+variation of the training time.
 """
 SAMPLED_INSIDE = 600
-"""Number of files of the prepared folder in the sample. Most prepared folders have fewer files."""
+"""Number of files that are sampled in the folder of the prepared data set. Most data sets have
+fewer files in this folder.
+"""
 SAMPLED_ELSEWHERE = 200
-"""Number of files outside the prepared folder in the sample, mostly images.
+"""Number of files that are sampled outside the prepared folder. Most of these files are images.
 
-If 1 file in 50 is still in memory, 98 % of such samples contain such a file.
+If 1 file in 50 is still in memory, 98 % of such samples contain at least one of these files.
 """
 THREADS = 8
 """Number of threads that open files.
 
-Each open waits for the disk that holds the inode, so the waits overlap.
+Each open call waits for the disk to read the inode. With several threads, these waits overlap.
 """
 FILES_AT_ONCE = 256
-"""Number of files that a thread takes at a time."""
+"""Number of files that a thread processes per batch."""
 PAGES_AT_ONCE = 1 << 18
-"""Number of pages per call of mincore(2): 1 GiB of a file with pages of 4 KiB."""
+"""Number of pages per mincore(2) call, which is 1 GiB with pages of 4 KiB."""
 GONE = (FileNotFoundError, PermissionError)
-"""Errors of a file that is skipped here.
+"""Errors for which a file is skipped.
 
-The run cannot read the file either, and reports the error itself.
+The run cannot read such a file either, and reports the error itself.
 """
 MANIFEST = "manifest.json"
-"""File of a prepared folder that `suite data verify` touches without changing its content."""
+"""File in the prepared folder that `suite data verify` touches without changing the content."""
 FileState = tuple[int | str, ...]
 
 
 class DataStates:
-    """States of the sampled files of a data set, which reveal a later change.
+    """Recorded metadata of a data set's sampled files, which reveals later changes.
 
-    A state consists of the device, the inode, the size, and the times of the last changes of the
-    content and of the inode. The kernel updates the change time of the inode at each change, and
-    has no call that sets it back. The contents are not read again, because this would put them into
-    the page cache that was just cleared, and would take minutes after every run with a large data
-    set. The manifest is the exception: its state is a hash of its content.
+    The metadata consists of the device, the inode, the size, the modification time, and the inode
+    change time (ctime). The kernel updates the ctime at each change, and provides no call to reset
+    it. The contents are not compared. Reading them would fill the page cache that was just cleared,
+    and would take minutes per run for a large data set. Only the manifest is compared by a hash of
+    its content.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._states = {path: _state(path) for path in paths}
 
     def find_change(self) -> str:
-        """Return the path of a file that has been changed, replaced, or removed since.
-
-        Empty: no file has changed.
-        """
+        """Return the path of a file that was changed, replaced, or removed, or ""."""
         return next((path for path, state in self._states.items() if _state(path) != state), "")
 
     def drop_manifests(self) -> None:
-        """Drop the files that were read for their state from the page cache."""
+        """Drop the manifests from the page cache, which were read to compute their hashes."""
         for path in self._states:
             if os.path.basename(path) == MANIFEST:
                 _drop(path)
 
 
 def _state(path: str) -> FileState:
-    """Return values that differ after a file has been written to or replaced.
+    """Return metadata that changes when a file is modified or replaced.
 
-    Empty: the file cannot be opened.
+    The tuple is empty if the file cannot be opened.
     """
     try:
         if os.path.basename(path) == MANIFEST:
@@ -119,38 +118,41 @@ class Cleared(NamedTuple):
     """Result of `clear_and_watch`."""
 
     is_cleared: bool
-    """Whether the sampled files have left memory."""
+    """True if the sampled files are no longer in memory."""
     line: str
-    """Message on the files that are still in memory. Empty if `is_cleared`."""
+    """Message about the files that are still in memory. The string is empty if `is_cleared` is
+    true.
+    """
     states: DataStates
-    """States of the files that the run will read."""
+    """Recorded metadata of the files that the run will read."""
 
 
 def clear(system: SystemConfig, dataset: str, folder: str) -> tuple[bool, str]:
-    """Call `clear_and_watch`, and return `is_cleared` and `line` of its result."""
+    """Call `clear_and_watch`, and return only `is_cleared` and `line` from its result."""
     return clear_and_watch(system, dataset, folder)[:2]
 
 
 def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
-    """Clear the caches according to the `system.*` settings.
+    """Clear the caches as the `system.*` settings specify.
 
-    By default, drop the data set's files from the page cache.
+    By default, only the data set's files are dropped from the page cache.
 
     Args:
         system: The `system.*` settings.
         dataset: Name of the data set.
-        folder: Folder of the prepared data set. Empty: synthetic data, which has no files.
+        folder: Folder of the prepared data set. An empty string means synthetic data, which has no
+            files.
 
     Raises:
-        ValueError: The caches cannot be cleared, the folder does not hold the data set that was
-            prepared, or `system.cache_clear_command` changed the data set.
+        ValueError: The caches cannot be cleared, the folder no longer contains the prepared data
+            set, or `system.cache_clear_command` changed the data set.
     """
     paths: Iterator[str] = iter(())
     if folder:
         recipe = load_dataset(dataset)
         recipe.check(Path(folder))
         paths = recipe.files(Path(folder))
-        os.sync()  # the kernel cannot drop pages that are not on disk yet
+        os.sync()  # the kernel can only drop pages that have been written to disk
     found = Files(folder, paths)
     command = list(system.cache_clear_command)
     if command or system.drop_caches:
@@ -198,10 +200,10 @@ def _drop_everything() -> None:
 
 @dataclass
 class CacheSample:
-    """A random sample of at most `limit` of the added paths, by reservoir sampling.
+    """A random sample of at most `limit` paths, drawn by reservoir sampling.
 
-    Each path has the same probability. Each run has a different sample, so that it cannot be
-    predicted which files are checked.
+    Each path has the same probability. Each run draws a different sample, so nobody can predict
+    which files are checked.
     """
 
     limit: int
@@ -209,7 +211,7 @@ class CacheSample:
     _seen: int = field(init=False, default=0)
 
     def add(self, path: str) -> None:
-        """Add the next path. It may replace a path of the sample."""
+        """Add a path, which may replace a path in the sample."""
         self._seen += 1
         if len(self.paths) < self.limit:
             self.paths.append(path)
@@ -218,9 +220,9 @@ class CacheSample:
 
 
 class Files:
-    """Iterates once over the files of a data set, and keeps a sample of their paths.
+    """Iterates once over the files of a data set, and samples their paths.
 
-    The files may come from a generator.
+    The paths may come from a generator.
     """
 
     def __init__(self, folder: str, paths: Iterator[str]) -> None:
@@ -230,25 +232,25 @@ class Files:
         self._samples = {True: CacheSample(SAMPLED_INSIDE), False: CacheSample(SAMPLED_ELSEWHERE)}
 
     def sample(self) -> list[str]:
-        """Return the sampled paths, from the prepared folder and from elsewhere."""
+        """Return the sampled paths, both inside and outside the prepared folder."""
         return [path for sample in self._samples.values() for path in sample.paths]
 
     def look(self) -> None:
-        """Iterate over all files, only to sample them."""
+        """Iterate over all files without dropping them, to draw the sample."""
         while self._next():
             pass
 
     def drop(self) -> None:
         """Advise the kernel to drop the pages of all files.
 
-        The advice may have no effect, so the caller checks the result.
+        The kernel may ignore the advice, so the caller must check the result.
         """
         with ThreadPoolExecutor(THREADS) as pool:
             try:
                 for done in [pool.submit(self._drop_some) for _ in range(THREADS)]:
                     done.result()
             finally:
-                # After an interrupt, each thread ends after the files that it has taken.
+                # After an interrupt, each thread only completes its current batch of files.
                 self._paths = iter(())
 
     def _drop_some(self) -> None:
@@ -270,9 +272,9 @@ def _drop(path: str) -> None:
 
 
 def _kept(paths: Iterable[str]) -> str:
-    """Return a message on the files that are still in memory.
+    """Return a message about the files that are still in memory.
 
-    Empty: at most MAX_RESIDENT of the sample is.
+    The string is empty if at most MAX_RESIDENT of the sample is in memory.
     """
     shares: dict[str, float] = {}
     resident = total = 0
@@ -288,8 +290,8 @@ def _kept(paths: Iterable[str]) -> str:
             resident, total = resident + file_resident, total + pages
     if not shares:
         return "the data set has no file that can be checked"
-    # The share of pages reveals a large file in memory, and the mean share per file reveals many
-    # small files.
+    # The overall share of pages detects a large file in memory. The mean share per file detects
+    # many small files.
     if max(resident / total, sum(shares.values()) / len(shares)) <= MAX_RESIDENT:
         return ""
     first = max(shares, key=lambda path: shares[path])
@@ -302,10 +304,10 @@ def _kept(paths: Iterable[str]) -> str:
 
 
 def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return the number of a file's pages in the page cache, and the number of all its pages.
+    """Return how many of a file's pages are in the page cache, and its number of pages.
 
-    No page is read. If the user neither owns the file nor may write it, the kernel reports all its
-    pages as resident (mincore(2), since Linux 5.2).
+    The function reads no page of the file. If the user neither owns the file nor may write to it,
+    the kernel reports all pages as resident (mincore(2), since Linux 5.2).
 
     Raises:
         OSError: The file cannot be opened, or the kernel does not report its pages.
@@ -314,11 +316,11 @@ def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
         size = os.fstat(file.fileno()).st_size
         if not size:
             return 0, 0
-        # The mapping reads no page. It is private because some network file systems allow private
-        # mappings only.
+        # Creating the mapping reads no page. The mapping is private because some network file
+        # systems do not support shared mappings.
         mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
     pages, resident = -(-size // mmap.PAGESIZE), 0
-    start = np.frombuffer(mapping, np.uint8)  # keeps the mapping alive, and gives its address
+    start = np.frombuffer(mapping, np.uint8)  # keeps the mapping alive and provides its address
     for first in range(0, pages, PAGES_AT_ONCE):
         count = min(PAGES_AT_ONCE, pages - first)
         residency = np.empty(count, np.uint8)
@@ -334,7 +336,11 @@ def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def _call_mincore(address: int, length: int, residency: int, path: str | os.PathLike[str]) -> None:
-    """Write the residency of `length` bytes of pages from `address` to the bytes at `residency`."""
+    """Query which pages of a mapped range are in memory.
+
+    The range has `length` bytes and starts at `address`. The result is written to the bytes at
+    `residency`.
+    """
     mincore = _libc().mincore
     if mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), ctypes.c_void_p(residency)):
         number = ctypes.get_errno()
@@ -347,7 +353,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _file_system(path: str) -> str:
-    """Return the type of the file system that holds a file, such as `ext4` or `tmpfs`."""
+    """Return the type of the file system that contains a file, such as `ext4` or `tmpfs`."""
     folders = {
         os.path.join(part.mountpoint, ""): part.fstype for part in psutil.disk_partitions(all=True)
     }
@@ -356,7 +362,7 @@ def _file_system(path: str) -> str:
 
 
 def main() -> int:
-    """Clear the caches for the JSON request in the first argument.
+    """Clear the caches as the JSON request in the first argument specifies.
 
     The result of `clear` is printed as JSON.
     """

@@ -1,6 +1,6 @@
-"""The cells of a study, and the file `study-NAME.json` that lists them.
+"""Cells of a study, and the file `study-NAME.json` that lists them.
 
-A cell that cannot run has a reason.
+If a cell cannot run, the file contains the reason.
 """
 
 from __future__ import annotations
@@ -21,25 +21,28 @@ SCHEMA = 1
 
 
 class PlannedCell(NamedTuple):
-    """A cell of a study, after planning."""
+    """A cell of a study after its job has been planned."""
 
     job: str
     cell: StudyCell
     reason: UnsupportedError | None
-    """Reason why the cell cannot run here. None: the cell can run."""
+    """Reason why the cell cannot run on these machines, or None if it can run."""
 
 
 def impossible(planned: Plan, cell: StudyCell | None) -> UnsupportedError | None:
-    """Return the reason why a cell of a study cannot run here.
+    """Return the reason why a cell of a study cannot run on these machines.
 
-    None if the job is not a cell, can run, or has a mistake in its settings.
+    Returns None if the job is not a cell, if it can run, or if its settings are invalid.
     """
     first = planned.findings[0] if cell is not None and planned.findings else None
     return first if isinstance(first, UnsupportedError) else None
 
 
 def write_study(output: Path, cells: Sequence[PlannedCell]) -> None:
-    """Write `study-NAME.json`: the study with its table and figure, and its cells in order."""
+    """Write `study-NAME.json` with the study's table and figure definitions and its cells.
+
+    The cells are in the order of the table.
+    """
     cell_objects = []
     for name, cell, error in cells:
         skipped = {} if error is None else {"shown": error.shown, "reason": str(error)}

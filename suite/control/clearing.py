@@ -1,6 +1,6 @@
-"""Clears the caches of all machines before a run.
+"""Clear the caches of all machines before a run.
 
-After the run, it checks whether the data set has changed.
+After the run, the module checks whether the data set has changed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from suite.plan.job import Job
 def clear_caches(
     job: Job, command: Command, agents: Agents | None
 ) -> tuple[bool, caches.DataStates | None]:
-    """Clear the caches before a run that starts from the beginning.
+    """Clear the caches before a run that starts from step 0.
 
     Returns:
-        Whether the caches are cleared, and the states of the data set's files. The states are None
-        if the run is on several machines. In this case, the files are compared directly after the
-        clearing only.
+        Whether the caches were cleared, and the recorded metadata of the data set's files. The
+        metadata is None for a run on several machines. In that case, changes of the files are only
+        detected during the clearing.
     """
     settings = job.template.settings
     states = None
@@ -37,7 +37,7 @@ def clear_caches(
 
 
 def open_reasons(states: caches.DataStates | None) -> list[Deviation]:
-    """Return the reasons for division open that can only be found after a run has ended."""
+    """Return the reasons for the open division that are found only after a run has ended."""
     changed = states.find_change() if states is not None else ""
     sentence = f"the data set changed during the run: {changed}"
     return [Deviation(DeviationCode.DATA_CHANGED, detail=sentence)] if changed else []

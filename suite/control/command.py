@@ -1,4 +1,4 @@
-"""A composed command with its output folder and its console, and the names of its jobs."""
+"""A composed command with its output folder, console, and job names."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from suite.launch.scratch import scratch_above
 
 @dataclass(frozen=True)
 class Command:
-    """The request of a command line, the folder of its results, and the console for its output."""
+    """A composed command line, the output folder of its runs, and the console."""
 
     request: Request
     output: Path
-    """Folder of the runs. It may not exist yet."""
+    """Output folder of the runs, which may not exist yet."""
     console: Console
 
     @property
     def config(self) -> RunConfig:
-        """The configuration of the first job, for the keys that apply to the whole command."""
+        """Return the first job's configuration, for keys that apply to the whole command."""
         return self.request.jobs[0].config
 
     @property
     def configs(self) -> list[RunConfig]:
-        """The configuration of each job."""
+        """Return the configuration of each job."""
         return [composed.config for composed in self.request.jobs]
 
     def show(self, lines: Iterable[str]) -> None:
-        """Print lines without markup."""
+        """Print lines without interpreting markup."""
         for line in lines:
             self.console.print(escape(line), soft_wrap=True)
 
@@ -48,11 +48,11 @@ class Command:
 
 
 def output_folder(composed: Composed) -> Path:
-    """Return the folder of a command's runs: `output=FOLDER`, or a new folder below the log folder.
+    """Return the output folder of a command: `output=FOLDER`, or a new folder for logs.
 
     Raises:
-        ValueError: `output` is empty, a broken link, or in the folder with the temporary files of a
-            run.
+        ValueError: `output` is empty, is a broken link, or lies inside the folder for temporary
+            files of a run.
     """
     folder = composed.config.output
     if folder is None:
@@ -80,8 +80,8 @@ def output_folder(composed: Composed) -> Path:
 def job_name(composed: Composed) -> str:
     """Return the folder name of a job.
 
-    It contains the workload, framework, profile, devices, and the remaining overrides or the cell
-    of a study.
+    The name contains the workload, framework, profile, and number of devices, followed by the
+    remaining overrides or the cell of a study.
     """
     config = composed.config
     overrides = composed.overrides if composed.cell is None else composed.cell.texts

@@ -1,9 +1,10 @@
-"""Writes `suite_condition`, the share of the machine that a run got.
+"""Write `suite_condition`, the log line about the run's share of the machine.
 
-The line follows the last line of the run itself.
+The line follows the last line that the run itself writes.
 
-The workers measure the figures (`suite.machine.contention`) from `run_start` to `run_stop`. The
-figures of GPUs are in telemetry.jsonl. This module alone decides whether the machine was busy.
+The workers take the measurements (`suite.machine.contention`) between `run_start` and `run_stop`.
+Measurements of GPUs are read from telemetry.jsonl. Only this module decides whether the machine was
+busy.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from workloads.api import Json
 
 KEY = "suite_condition"
 BUSY_SHARE = 0.1
-"""Share above which the machine counts as busy, for each share that `busy` checks.
+"""Threshold above which a machine is considered busy. The threshold applies to each share that
+`busy` checks.
 
-A run that loses a tenth of the cores loses at least a tenth of its speed. Runs on an idle machine
-differ by less. `cpu_share` is reported but not checked, because the threads of a run also wait for
-each other on an idle machine.
+A run that loses 10 % of the cores loses at least 10 % of its speed. The speed of runs on an
+idle machine varies by less. `cpu_share` is reported but not checked, because threads also
+wait for each other on an idle machine.
 """
 
 
@@ -35,35 +37,37 @@ def figures(
     device_rows: Sequence[Mapping[str, Json]],
     serving: Collection[str] = (),
 ) -> dict[str, Json]:
-    """Return the figures of a run.
+    """Return the measurements for the `suite_condition` line of a run.
 
     Args:
-        heartbeats: Last state of each worker.
+        heartbeats: Last heartbeat of each worker.
         hosts: Name of each worker's machine.
         device_rows: Telemetry samples of the run's devices.
-        serving: Names of the machines with processes that serve the workers. If the workers can see
-            these servers, the CPU time of the servers counts as the run's.
+        serving: Names of the machines with server processes for the workers. If the workers can
+            measure these servers, the servers' CPU time counts as the run's.
 
     Returns:
-        An empty mapping if a worker reported no measurements, because its CPU time would then count
-        as used outside the run. Otherwise, a figure is left out if it is unknown:
+        Measurements by name. The mapping is empty if a worker reported no measurements, because
+        that worker's CPU time would be attributed to processes outside the run. Unknown
+        measurements are omitted:
 
         * `seconds`: Length of the measurement.
-        * `cpu_share`: CPU time that the threads of the run got, as a share of the CPU time that
+        * `cpu_share`: CPU time that the threads of the run received, divided by the CPU time that
           they could have used.
         * `cores`: Number of cores.
         * `others_share`, `server_share`, `stolen_share`: Shares of the cores' time that were used
           by processes outside the run, by the run's servers, and by a hypervisor.
         * `servers`: 1 if `others_share` includes the servers of the run.
-        * `threads_per_device`: Smallest number of threads per device, if it was reduced below the
-          number of cores because processes outside the run used cores (suite/worker/threads.py).
+        * `threads_per_device`: Minimum number of threads per device, if the number was reduced
+          because processes outside the run used cores (suite/worker/threads.py).
         * `quota_share`: Share of the scheduling periods in which the CPU quota stopped the run.
-        * `memory_stall_share`, `hot_share`, `gpu_slow_share`: Shares of the time in which a process
-          of the machine waited for memory, the hottest core was slowed down, and the GPUs were
-          slowed down.
-        * `load_average`: Largest load average.
+        * `memory_stall_share`: Share of the time in which a process of the machine waited for
+          memory.
+        * `hot_share`: Share of the time in which the hottest core was throttled.
+        * `gpu_slow_share`: Share of the time in which the GPUs were throttled.
+        * `load_average`: Maximum load average.
         * `gpu_clock_mhz`, `cpu_clock_mhz`: Mean clocks.
-        * `gpu_other_processes`: Largest number of processes outside the run on a GPU.
+        * `gpu_other_processes`: Maximum number of processes outside the run on a GPU.
     """
     reported = [
         (host, heartbeat.contention)
@@ -72,7 +76,8 @@ def figures(
     ]
     if len(reported) < len(heartbeats):
         return {}
-    # Process 0 logs run_start and run_stop, so `suite check` can compare its measurement with them.
+    # Use the measurement of rank 0, which also logs run_start and run_stop. `suite check` can then
+    # compare the measured seconds with these two records.
     values_by_name: dict[str, Json] = {"seconds": reported[0][1]["seconds"]}
     run, wait = (
         _total(contention.get(name) for _, contention in reported)
@@ -103,15 +108,15 @@ def figures(
 
 
 def _total(values: Iterator[Json]) -> float | None:
-    """Return the sum, or None if a value is unknown."""
+    """Return the sum of the values, or None if any value is None."""
     summands = list(values)
     return None if None in summands else math.fsum(summands)
 
 
 def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Json]:
-    """Return the number of cores, and the shares of their time.
+    """Return the number of cores, and the shares of the cores' time.
 
-    A core that several workers share counts once.
+    A core that several workers share is only counted once.
     """
     cores = {
         (host, core): seconds
@@ -125,7 +130,7 @@ def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str
     worker_seconds = math.fsum(contention["cpu_seconds"] for _, contention in reported)
     servers: dict[str, float] = {}
     for host, contention in reported:
-        if "server_cpu_seconds" in contention:  # each worker of a host sees the same servers
+        if "server_cpu_seconds" in contention:  # all workers of a host measure the same servers
             servers[host] = max(servers.get(host, 0.0), contention["server_cpu_seconds"])
     server_seconds = math.fsum(servers.values())
     outside = (
@@ -143,10 +148,10 @@ def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str
 
 
 def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
-    """Yield figures about the devices of a machine.
+    """Yield measurements of a machine's devices.
 
-    These are the mean of each clock and slowdown, and the largest number of processes outside the
-    run on a GPU.
+    The measurements are the mean of each clock and throttling share, and the maximum number of
+    processes outside the run on a GPU.
     """
     means = {
         "gpu_clock_mhz": "gpu_clock_mhz",
@@ -174,11 +179,10 @@ def _rounded(value: Json) -> Json:
 
 
 def busy(condition: Mapping[str, Json]) -> list[str]:
-    """Return the reasons why the machine was busy.
+    """Return the reasons why the machine is considered busy.
 
-    Empty: the machine was not busy according to the known figures.
-
-    If `servers` is 1, the CPU time of the run's servers is unknown, and is part of `others_share`.
+    The list is empty if no available measurement exceeds the threshold. If `servers` is 1, the CPU
+    time of the run's servers is unknown and included in `others_share`.
     """
     processes = "its servers and other processes" if condition.get("servers") else "other processes"
     texts = {
@@ -205,9 +209,9 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
 
 
 def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
-    """Return the samples of a telemetry.jsonl, with the values of these devices only.
+    """Read the samples of a telemetry.jsonl, with the values of the given devices only.
 
-    Empty: the file cannot be read.
+    The list is empty if the file cannot be read.
     """
     samples = []
     with contextlib.suppress(OSError, ValueError):
@@ -225,9 +229,9 @@ def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
 
 
 def append(log: Path, condition: Mapping[str, Json]) -> None:
-    """Append the line to the log.
+    """Append the `suite_condition` line to the log.
 
-    If the disk is full, the log stays as it was, and the run does not fail.
+    If the disk is full, the log remains unchanged, and the run does not fail.
     """
     with contextlib.suppress(OSError):
         size = log.stat().st_size

@@ -1,6 +1,6 @@
 """Main program of `run_suite.py`.
 
-It composes and plans the jobs, checks that they can run, and executes the command's target.
+The controller composes and plans the jobs, checks that they can run, and executes them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def main(arguments: Sequence[str]) -> int:
     order.
 
     Returns:
-        Exit code: 0 if all runs succeeded, 1 if some did not, 2 if the command line is wrong, 130
-            if a signal interrupted it.
+        Exit code: 0 if all runs succeeded, 1 if any run failed, 2 if the command line is invalid,
+            130 if a signal interrupted the command.
     """
     try:
         resumed = commands_to_resume(arguments)
@@ -60,9 +60,10 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _working_directory(folder: str) -> Iterator[None]:
-    """Change to the working directory of an earlier command, to which its relative paths refer.
+    """Change to the working directory of an earlier command.
 
-    Stay if the folder is gone.
+    Relative paths of the command then refer to the same files. If the directory no longer exists,
+    the working directory does not change.
     """
     before = os.getcwd()
     if not os.path.isdir(folder):
@@ -103,7 +104,7 @@ def _run_command(arguments: Sequence[str]) -> int:
             code = target.execute(plans)
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and command is not None:
-            # The error of a full disk has no file name.
+            # The error for a full disk contains no file name.
             error.filename = error.filename or str(command.output)
         print(clean_lines(f"{program()}: {localize_commands(one_line(error))}"), file=sys.stderr)
         code = 2
@@ -119,7 +120,7 @@ def _run_command(arguments: Sequence[str]) -> int:
 
 
 def _print_interrupted(command: Command | None, console: Console) -> None:
-    """Print the command that resumes an interrupted command."""
+    """Print the command line that resumes an interrupted command."""
     text = "interrupted before the first run"
     if command is not None and command.output.exists():
         resume = resuming_command(command.request.arguments, command.output)

@@ -1,4 +1,7 @@
-"""Lines of `dry_run=true`: the runs that a command would start, and problems that prevent them."""
+"""Output of `dry_run=true`.
+
+The output lists the runs that a command would start, and the problems that prevent them.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +21,20 @@ from suite.plan.job import Job, PartialJob, Plan
 from suite.plan.resume import FINISHED, finished_status, identity
 
 MAX_RUNS = 1000
-"""Largest number of earlier runs that are searched for a time, the newest first."""
+"""Maximum number of earlier runs that are searched for a run time, newest first."""
 FULL = "full"
 """Value of `dry_run` that prints the details of each job."""
 
 
 UNKNOWN = "unknown"
-"""Division or time of a job without enough information."""
+"""Displayed division or time of a job if it cannot be determined."""
 
 
 class Earlier(NamedTuple):
-    """A run that finished in an earlier command."""
+    """A finished run of an earlier command."""
 
     computes: str
-    """The identity that `suite.plan.resume.identity` returns for the run."""
+    """Result of `suite.plan.resume.identity` for the run."""
     device_name: str
     seconds: float
 
@@ -39,13 +42,16 @@ class Earlier(NamedTuple):
 def lines(
     plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: bool = False
 ) -> Iterator[str]:
-    """Yield the details of a job and the folders of its runs, or a table for several jobs.
+    """Yield the description of a command's jobs.
+
+    For a single job, the lines contain its details and the folders of its runs. For several jobs,
+    the lines are a table.
 
     Args:
         plans: Name and plan of each job.
         output: Folder of the runs.
-        submits: Whether the command would be submitted to SLURM.
-        full: Whether to add the details of each job to the table.
+        submits: True if the command would be submitted to SLURM.
+        full: True to add the details of each job to the table.
     """
     count = sum(plan.draft.run_count if plan.draft is not None else 1 for _, plan in plans)
     yield f"dry run, no process is started: {count} run(s) would be written to {output}"
@@ -78,9 +84,9 @@ def lines(
 def _table(
     plans: Sequence[tuple[str, Plan]], earlier: Sequence[Earlier], submits: bool
 ) -> Iterator[str]:
-    """Yield the lines of the table, one row per job.
+    """Yield the lines of the table, with one row per job.
 
-    The problems are in the last column because they are long.
+    The problems are in the last column, because their text is long.
     """
     rows = [["job", "runs", "devices", "batch", "stop", "division", "time per run", "problems"]]
     for name, plan in plans:
@@ -96,7 +102,7 @@ def _table(
 def _cells(
     draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool
 ) -> list[str]:
-    """Return the runs, devices, batch, stop, division, and time of a row."""
+    """Return a job's table cells: runs, devices, batch, stop, division, and time."""
     settings, seconds = draft.settings, _seconds(job, earlier) if job is not None else []
     devices = f"{draft.devices} {'GPU' if settings.device == 'cuda' else 'CPU'}"
     time = f"{statistics.median(seconds):.0f} s" if seconds else UNKNOWN
@@ -105,7 +111,7 @@ def _cells(
 
 
 def _runs(job: Job) -> Iterator[str]:
-    """Yield the folder of each run, and the status of a run that is finished."""
+    """Yield the folder of each run, with the status of runs that are already finished."""
     for index in range(job.run_count):
         folder = job.folder / f"run_{index}"
         status = folder.exists() and finished_status(folder, job.run(index, cache_cleared=False))
@@ -113,7 +119,10 @@ def _runs(job: Job) -> Iterator[str]:
 
 
 def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
-    """Yield the topics and texts of a job's details. A topic without text is not printed."""
+    """Yield the topic and text of each detail of a job.
+
+    A topic with an empty text is not printed.
+    """
     settings = draft.settings
     kind = (
         "GPU(s)"
@@ -169,7 +178,7 @@ def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
 
 
 def _size(size_bytes: float) -> str:
-    """Return a size in the unit in which it is not displayed as zero."""
+    """Format a size in GiB, or in MiB if it would be shown as zero."""
     return (
         f"{size_bytes / 2**30:.1f} GiB"
         if size_bytes >= 2**30 / 10
@@ -178,9 +187,9 @@ def _size(size_bytes: float) -> str:
 
 
 def _unallocated(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
-    """Return the text on machines that SLURM has not allocated yet.
+    """Describe the machines that SLURM has not allocated yet.
 
-    Empty: the machines are known.
+    The string is empty if the machines are already determined.
     """
     return (
         f"{count} machine(s), which SLURM allocates and the job checks"
@@ -190,16 +199,17 @@ def _unallocated(hosts: Sequence[AvailableHost], submits: bool, count: int) -> s
 
 
 def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, str]:
-    """Return the division (`open`, `closed`, or `unknown`), and the reason.
+    """Return the division (`open`, `closed`, or `unknown`) and the reason for it.
 
-    Only a complete job can be closed. A draft is open if one of its known facts is a deviation.
+    Only a complete job can be in the closed division. A draft is in the open division if any of its
+    available settings is a deviation.
     """
     fewer = (
         draft.settings.batch_rule.startswith("per_device")
         and draft.settings.devices < draft.devices
     )
-    # With fewer devices than requested, the batch of the draft is too small, and its deviations do
-    # not apply.
+    # With fewer devices than requested, the batch of the draft is too small. Its deviations then do
+    # not apply to the requested run.
     draft_deviations = () if fewer else draft.deviations()
     reasons = job.template.deviations if job is not None else draft_deviations
     if reasons:
@@ -211,9 +221,10 @@ def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, s
 
 
 def _until(draft: PartialJob, submits: bool) -> str:
-    """Return until when the facts are unknown that need a complete job.
+    """Describe the event after which all facts about a job are available.
 
-    A login node has no job, only a draft.
+    An example is the start of the SLURM job, because only a draft of the job exists on the login
+    node.
     """
     if draft.generates:
         return " until the data set is generated"
@@ -223,7 +234,7 @@ def _until(draft: PartialJob, submits: bool) -> str:
 
 
 def _time(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> str:
-    """Return the median time of earlier runs with the same settings on the same devices."""
+    """Return the median time of earlier runs with the same settings and devices."""
     if job is None:
         return f"{UNKNOWN}{_until(draft, submits)}"
     if not (seconds := _seconds(job, earlier)):
@@ -235,7 +246,7 @@ def _time(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submit
 
 
 def _seconds(job: Job, earlier: Sequence[Earlier]) -> list[float]:
-    """Return the times in seconds of finished runs with the job's settings on the same devices."""
+    """Return the times in seconds of earlier runs with the same settings and devices."""
     key = (identity(job.template), job.template.identity["device_name"])
     return [run.seconds for run in earlier if (run.computes, run.device_name) == key]
 
@@ -254,5 +265,5 @@ def _earlier() -> Iterator[Earlier]:
             TypeError,
             AttributeError,
         ):
-            # The file is incomplete, or of a different version.
+            # The file is incomplete, or a different version of the suite wrote it.
             continue

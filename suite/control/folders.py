@@ -1,4 +1,4 @@
-"""Checks that the folders of jobs differ, and that they do not hold earlier results."""
+"""Check that the folders of jobs differ and do not contain earlier results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from suite.plan.sweep_commands import is_recorded
 def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
     """Raise ValueError if two jobs would write to the same folder.
 
-    The message names the settings that differ.
+    The error message lists the settings in which the jobs differ.
 
-    Some file systems do not distinguish upper and lower case, or two encodings of a letter with an
-    accent.
+    Two different names can refer to the same folder: some file systems ignore case, and some ignore
+    the encoding of accented letters.
     """
     seen: dict[str, Job] = {}
     folds = folds_names(output)
@@ -49,15 +49,15 @@ def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
 def check_folders(
     jobs: Sequence[Job], resume: bool, output: Path, arguments: Sequence[str]
 ) -> None:
-    """Raise ValueError if the folder of a job holds results.
+    """Raise ValueError if the folder of a job already contains results.
 
-    With `resume`, the error is raised only for results of different settings. The caller holds the
-    lock of `output`. A resumed command that is not recorded in `output` must match the unfinished
-    runs in this folder. Otherwise it would train from scratch in addition to them.
+    With `resume`, the error is only raised for results of runs with different settings. The caller
+    must hold the lock of `output`. If a resumed command is not recorded in `output`, it must match
+    the unfinished runs in this folder. Otherwise, it would start additional runs from step 0.
 
     Args:
         jobs: The jobs of the command.
-        resume: Whether the command resumes the runs in `output`.
+        resume: True if the command resumes the runs in `output`.
         output: Folder of the runs.
         arguments: The command line.
     """

@@ -1,6 +1,6 @@
-"""Handles the signals that end a command.
+"""Handle the signals that end a command.
 
-The first signal ends it, and the signals that follow are ignored.
+The first signal ends the command. All later signals are ignored.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from suite.common.command_text import run_command
 from suite.common.terminal import clean_lines
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Ctrl-C, `kill`, a closed terminal or ssh connection, and the signals that batch systems send
-before the time limit or to preempt a job.
+"""Signals for Ctrl-C, `kill`, and a closed terminal or ssh connection, and signals that batch
+systems send before the time limit or a preemption.
 """
 
 
 def listen() -> None:
-    """Raise KeyboardInterrupt in the main thread at each of SIGNALS, from now on.
+    """Raise KeyboardInterrupt in the main thread at each of SIGNALS.
 
-    Signals that are ignored stay ignored, such as after `nohup` or a shell's `&`.
+    Signals that are already ignored, for example after `nohup` or `&` in a shell, stay ignored.
     """
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -37,20 +37,20 @@ def listen() -> None:
 
 
 class _Held:
-    """State of `signals_held`."""
+    """Internal state of `signals_held`."""
 
     depth = 0
-    """Number of nested blocks that a signal must not interrupt."""
+    """Number of nested `signals_held` blocks."""
     name = ""
-    """Name of the signal that arrived during such a block."""
+    """Name of a signal that arrived inside a `signals_held` block."""
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Ignore further signals, and raise KeyboardInterrupt.
 
-    Inside `signals_held`, the signal is only noted.
+    Inside a `signals_held` block, the signal is only recorded.
     """
-    # Processes are ended and the status is written only once, which takes seconds.
+    # Ending the processes and writing the status takes seconds and must not be interrupted.
     for following in SIGNALS:
         signal.signal(following, signal.SIG_IGN)
     if number == signal.SIGHUP:
@@ -62,9 +62,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _leave_terminal() -> None:
-    """Redirect stdout and stderr to /dev/null, because a write to a closed terminal fails.
+    """Redirect stdout and stderr to /dev/null, except if they are files.
 
-    Output to files is kept.
+    After the terminal was closed, each write to it would fail.
     """
     devnull = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
@@ -75,10 +75,10 @@ def _leave_terminal() -> None:
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """Delay signals that arrive during the block until its end.
+    """Delay signals that arrive inside the `with` block until its end.
 
-    A signal mask is not sufficient. Python runs the handler in the main thread, whichever thread
-    receives the signal.
+    A signal mask is not sufficient, because Python runs the handler in the main thread regardless
+    of which thread receives the signal.
     """
     _Held.depth += 1
     try:
@@ -93,15 +93,15 @@ def signals_held() -> Iterator[None]:
 
 MIN_COLUMNS, MAX_COLUMNS = 20, 10_000
 MIN_LINES, MAX_LINES = 2, 10_000
-"""Smallest and largest terminal size that `COLUMNS` and `LINES` may give."""
+"""Minimum and maximum values that are accepted in `COLUMNS` and `LINES`."""
 
 
 def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
-    """Return `env` without a `COLUMNS` or `LINES` value that is invalid as a terminal size.
+    """Return `env` without `COLUMNS` or `LINES` if the value is not a valid terminal size.
 
-    rich does not check the two values. With a width of 0, it prints an empty text, and with `²`, it
-    raises ValueError. Without the variable, rich reads the size of the terminal, or uses 80 × 25
-    without a terminal.
+    rich does not check the two variables. It prints nothing for a width of 0, and raises ValueError
+    for a value such as `²`. Without the variables, rich queries the terminal, and uses 80 × 25 if
+    no terminal is connected.
     """
     ranges = {"COLUMNS": (MIN_COLUMNS, MAX_COLUMNS), "LINES": (MIN_LINES, MAX_LINES)}
 
@@ -115,10 +115,10 @@ def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
 
 
 class WholeLines(Console):
-    """A console that prints whole lines, even if a signal arrives.
+    """Console that prints complete lines, even if a signal arrives.
 
-    Without `signals_held`, rich would print its buffer, or the rest of it, a second time. Strings
-    are printed without control characters, because they may come from a file.
+    Without `signals_held`, rich could print the content of its buffer twice. Control characters are
+    removed from strings, because the strings may come from a file.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -133,7 +133,7 @@ class WholeLines(Console):
 def resuming_command(arguments: Sequence[str], output: Path) -> str:
     """Return the command line that resumes an interrupted command.
 
-    It is quoted for the shell of this machine.
+    The command line is quoted for the shell of this machine.
     """
     overrides = [word for word in arguments if word.partition("=")[0] not in ("output", "resume")]
     return f"{run_command()} {shlex.join([*overrides, f'output={output}', 'resume=true'])}"

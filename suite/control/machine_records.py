@@ -1,6 +1,6 @@
-"""Records the topology and telemetry of a run's machines.
+"""Record the topology and telemetry of a run's machines.
 
-It also records whether programs outside the run disturbed it.
+The module also records whether programs outside the run disturbed it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from suite.worker.heartbeat import WorkerStatus
 
 
 class MachineRecords:
-    """The telemetry and topology files of a run, and the log line on the state of its machines."""
+    """Topology and telemetry files of a run, and the `suite_condition` line of its log."""
 
     def __init__(self, run: RunSpec, has_agents: bool) -> None:
         """Prepare the records.
 
         Args:
             run: The run, with its machines.
-            has_agents: Whether agents record the machines, and send the files.
+            has_agents: True if agents record the machines and send the files.
         """
         self._run, self._has_agents = run, has_agents
         self._folder = Path(run.folder)
         self._log = self._folder / f"result_{run.run_index}.txt"
         self._telemetry: list[TelemetryRecorder] = []
         self.busy: list[str] = []
-        """Reasons why the machines were busy, after the run."""
+        """Reasons why the machines were busy. The list is filled after the run."""
 
     def folder_of(self, host: Host) -> Path:
         """Return the folder for the records of a machine."""
@@ -61,18 +61,18 @@ class MachineRecords:
         process_hosts: Sequence[Host],
         server_hosts: Collection[str],
     ) -> None:
-        """Stop sampling, and append the share of the machines that the run got to the log.
+        """Stop sampling, and append the `suite_condition` line to the log.
 
         Args:
-            heartbeats: Last state of each worker.
+            heartbeats: Last heartbeat of each worker.
             process_hosts: Machine of each worker.
-            server_hosts: Names of the machines with processes that serve the workers.
+            server_hosts: Names of the machines with server processes for the workers.
         """
         for telemetry in self._telemetry:
             telemetry.stop()
         paths = [(host, self.folder_of(host) / "telemetry.jsonl") for host in self._run.hosts]
         for _, path in paths if self._has_agents else ():
-            # The file may not have arrived, or may be incomplete.
+            # The file may be missing or incomplete.
             with contextlib.suppress(OSError, ValueError, TypeError):
                 cut(path, self._log)
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]

@@ -1,6 +1,7 @@
-"""Advice for a run that ran out of memory, and the name of the log to read.
+"""Advice for a run that ran out of memory.
 
-suite/machine/exhaustion.py decides when such a run ends.
+The module also selects the log that the user should read. suite/machine/exhaustion.py decides when
+such a run ends.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from suite.plan.capacity import fitting_batch, memory_of_each, memory_of_each_gp
 
 
 def batch_advice(run: RunSpec) -> str:
-    """Return advice on the batch after a run that ran out of memory.
+    """Return advice on the batch size after a run that ran out of memory.
 
-    Call it after the processes of the run have ended.
+    Call this function after the processes of the run have ended.
     """
     settings = run.settings
     nodes = run.hardware.get("nodes")
@@ -33,9 +34,9 @@ def batch_advice(run: RunSpec) -> str:
 
 
 def log_to_read(folder: Path, name: str) -> str:
-    """Return the name of the text log to read about a process.
+    """Return the name of the text log that the user should read about a process.
 
-    This is the log of the process, or the first log that is not empty.
+    The result is the log of the process, or the first log that is not empty.
     """
     logs = sorted(folder.glob("*.log"), key=lambda path: path.name)
     for path in (folder / f"{name}.log", *logs, folder / "telemetry.jsonl"):

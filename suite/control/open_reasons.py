@@ -1,6 +1,6 @@
-"""Appends late reasons for the open division to a log.
+"""Append reasons for the open division to the log of a run that has ended.
 
-They are found after the first lines of the log have been written.
+These reasons are found after the first lines of the log have been written.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from suite.worker.heartbeat import WorkerStatus
 from suite.worker.runlog import RunLog
 
 KEY = "suite_open"
-"""Key of the line with these reasons (docs/reference/log_format.md)."""
+"""Log key of the line that contains these reasons (docs/reference/log_format.md)."""
 
 
 def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
-    """Append the line to the log of a run that has ended.
+    """Append the reasons to the log of a run that has ended.
 
-    A log that does not exist is not created.
+    The log is not created if it does not exist.
     """
     with contextlib.suppress(FileNotFoundError), RunLog(log, append=True) as stream:
         texts, facts = [reason.text for reason in reasons], [reason.to_json() for reason in reasons]
@@ -33,14 +33,14 @@ def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
 def code_deviation(
     run: RunSpec, heartbeats: Sequence[WorkerStatus | None], environment: str
 ) -> Deviation | None:
-    """Return the deviation of a run whose workers imported different code than expected.
+    """Return the deviation of a run whose workers imported unexpected code, or None.
 
-    The expected code is that of the controller's checkout.
+    The expected code is the code of the controller's checkout.
 
     Args:
-        run: The run, with the digest of the code that it should use.
-        heartbeats: Last state of each worker, with the digest of the code that it imported.
-        environment: Name of the environment, for the remedy.
+        run: The run, with the digest of the expected code.
+        heartbeats: Last heartbeat of each worker, with the digest of the imported code.
+        environment: Name of the environment, for the suggested remedy.
     """
     expected = run.code_digest
     different = [

@@ -1,6 +1,6 @@
-"""Plans all jobs of a command before the first run starts.
+"""Plan all jobs of a command before the first run starts.
 
-It refuses a command that cannot run, and prepares demo data.
+The module rejects commands that cannot run, and generates missing demo data sets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from suite.preflight.combine_errors import combine_errors
 
 
 class CheckedJobs(NamedTuple):
-    """The jobs of a command that can start, and the cells if it is a study."""
+    """The jobs of a command that can start, and the cells if the command runs a study."""
 
     jobs: list[Job]
     cells: list[PlannedCell]
@@ -42,12 +42,12 @@ def plan_all(
     Args:
         request: The composed command.
         output: Folder of the runs.
-        hosts: The machines, if the command runs on several. Empty: this machine.
-        earlier: Earlier plans of the same jobs. Only jobs whose data were missing are planned
-            again.
+        hosts: The machines, if the command runs on several machines. If empty, the command runs on
+            this machine.
+        earlier: Earlier plans of the same jobs. Only jobs with missing data are planned again.
 
     Raises:
-        ValueError: `resume=true` without `output=FOLDER`.
+        ValueError: `resume=true` is set without `output=FOLDER`.
     """
     first = request.jobs[0].config
     if first.resume and first.output is None:
@@ -77,15 +77,15 @@ def plan_all(
 
 
 def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError | None:
-    """Return the error with all obstacles of a command, or None if the command can run.
+    """Return an error that lists all problems of a command, or None if it can run.
 
-    A study needs one cell that can run.
+    A study can run if at least one of its cells can run.
 
     Args:
         request: The composed command.
         plans: A plan for each job.
-        here: Whether the command runs on this machine. If so, the error names a demo that this
-            machine can run.
+        here: True if the command runs on this machine. The error then suggests a demo that can run
+            on this machine.
     """
     pairs = list(zip(request.jobs, plans, strict=True))
     refused = [
@@ -103,13 +103,12 @@ def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError |
 def check_jobs(
     command: Command, plans: Sequence[Plan], hosts: Sequence[AvailableHost] = (), here: bool = True
 ) -> CheckedJobs:
-    """Return the jobs of a command whose plans the target has not refused.
+    """Return the jobs of a command that can run.
 
     Missing demo data sets are generated first.
 
     Raises:
-        ValueError: The command cannot run. The message lists all obstacles, each on a separate
-            line.
+        ValueError: The command cannot run. The message lists all problems, each on a separate line.
         OSError: A data set cannot be written.
     """
     request = command.request
@@ -117,8 +116,8 @@ def check_jobs(
         job_plan.draft for job_plan in plans if job_plan.draft is not None and not job_plan.findings
     ]
     check_trainers(drafts, request.plugins)
-    # The plans are repeated even if no data set is generated here, because a different command may
-    # have generated it.
+    # Plan again even if this command generates no data set, because another command may have
+    # generated the missing data set.
     waiting = any(job_plan.job is None and not job_plan.findings for job_plan in plans)
     for dataset in sorted({draft.generates for draft in drafts} - {""}):
         command.show(generate_demo_data(dataset))
@@ -141,6 +140,6 @@ def check_jobs(
 
 
 def refuse(request: Request, plans: Sequence[Plan], here: bool) -> None:
-    """Raise the error that `refusal` returns, if any."""
+    """Raise the error that `refusal` returns, unless it is None."""
     if (error := refusal(request, plans, here)) is not None:
         raise error

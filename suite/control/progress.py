@@ -1,6 +1,6 @@
-"""Prints the progress of a run: a table with a row per evaluation block.
+"""Print the progress of a run as a table with a row per evaluation.
 
-Between two rows, it prints the current phase.
+Between two rows, the current phase of the run is printed.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from suite.results.text import clean
 from suite.worker.heartbeat import WorkerStatus
 
 QUIET_SECONDS = 60.0
-"""Longest time without a line if the output is not a terminal."""
+"""Maximum time in seconds without a line if the output is not a terminal."""
 UNKNOWN = "–"
-"""Cell without a value."""
+"""Content of a table cell without a value."""
 FIRST_COLUMN_WIDTH, MIN_COLUMN_WIDTH = 7, 9
 
 
 class Progress:
     """Prints the progress of a run.
 
-    Heartbeats contain the current phase, and `metrics.jsonl` contains the rows of the table.
+    Heartbeats contain the current phase. `metrics.jsonl` contains the rows of the table.
 
-    Times are measured by the run's clock, which starts at `run_start`. Before `run_start`, they are
-    measured from the launch, and the line states this.
+    Times are measured from `run_start`. Lines before `run_start` state that their times are
+    measured from the launch.
     """
 
     def __init__(self, run: RunSpec, title: str, console: Console) -> None:
@@ -45,7 +45,7 @@ class Progress:
         self._metrics = Path(run.folder) / "metrics.jsonl"
         self._offset = 0
         self._widths: dict[str, int] = {}
-        """Width of each column of the table that is being printed, by its name."""
+        """Maps the name of each column in the current table to its width."""
         self._launch = self._last_line = time.monotonic()
         self._run_start: float | None = None
         self._samples = self._last_samples = 0
@@ -70,7 +70,7 @@ class Progress:
             self._spinner = None
 
     def update(self, heartbeats: Sequence[WorkerStatus | None]) -> None:
-        """Print the blocks that have ended since the last call, and the phase of the run."""
+        """Print the blocks that have ended since the last call, and the run's current phase."""
         heartbeat = heartbeats[0]
         if heartbeat is not None:
             self._samples = heartbeat.samples
@@ -85,7 +85,7 @@ class Progress:
             self._print_phase(heartbeat)
 
     def _print_phase(self, heartbeat: WorkerStatus) -> None:
-        """Print a line during a long epoch, evaluation or setup."""
+        """Print a line during a long epoch, evaluation, or setup."""
         parts = [self._phase_text(heartbeat)]
         if heartbeat.step:
             rate = (heartbeat.samples - self._last_samples) / (time.monotonic() - self._last_line)
@@ -111,7 +111,8 @@ class Progress:
         settings = self.run_spec.settings
         texts = []
         for metric, target in settings.targets.items() if self._is_evaluated else ():
-            sign = "≤" if improves_as_it_falls(metric, settings.workload) else "≥"
+            falls = improves_as_it_falls(metric, settings.workload, settings.falling_metrics)
+            sign = "≤" if falls else "≥"
             name, scale = metric_abbreviation(metric), bleu_scale(metric, target)
             texts.append(f"{name} {sign} {target * scale:.7g}")
         return f", target {' and '.join(texts)}" if texts else ""
@@ -133,7 +134,7 @@ class Progress:
         self._print("  ".join(text.rjust(self._widths[name]) for name, text in cells.items()))
 
     def _cells(self, block: Mapping[str, Any]) -> dict[str, str]:
-        """Return the cells of a block's row by the names of their columns."""
+        """Return the table cells of a block by column name."""
         settings = self.run_spec.settings
         if settings.stop.partition(":")[0] in ("steps", "samples"):
             cells = {"step": f"{block['step']:,}"}
@@ -161,7 +162,7 @@ class Progress:
         return settings.mode == "train" and settings.profile != "synthetic"
 
     def _read_blocks(self) -> list[dict[str, Any]]:
-        """Return the complete lines that were added to metrics.jsonl."""
+        """Return the complete lines that were appended to metrics.jsonl since the last call."""
         try:
             with open(self._metrics, "rb") as stream:
                 stream.seek(self._offset)

@@ -1,4 +1,4 @@
-"""Decides whether a run has ended, how it ended, and what failed first.
+"""Determine whether a run has ended, how it ended, and which failure came first.
 
 The decision is based on the heartbeats, processes, and machines of the run.
 """
@@ -23,18 +23,20 @@ from workloads import files
 
 POLL_SECONDS = 0.1
 STACK_SECONDS = 5.0
-"""Time limit for a hung worker to write its stacks. It is long enough for a busy machine."""
+"""Time limit in seconds for a hung worker to write its stack traces. The limit is also
+sufficient on a busy machine.
+"""
 LOG_BYTES = 1 << 20
-"""Largest part of a worker's text log that is read. The log itself may be larger."""
+"""Maximum number of bytes that are read from a worker's text log."""
 EXIT_SECONDS = 20.0
-"""Time limit for the processes to exit after all workers have finished."""
+"""Time limit in seconds for the processes to exit after all workers have finished."""
 
 
 class RunMonitor:
     """Monitors the processes of a run. The supervisor adds each process that it starts.
 
     A run ends when all workers have finished (see `HeartbeatWriter`), or at the first failure. If
-    several failures are found, the cause is the first of this list:
+    several failures are found, the first failure in this list is reported as the cause:
 
     1. a lost machine
     2. a killed server
@@ -42,8 +44,8 @@ class RunMonitor:
     4. a server that failed
     5. a worker that reports a failure
 
-    The order matters because one failure makes the remaining workers fail. Before the decision,
-    each machine reports all its events.
+    The order matters because a single failure makes all other workers fail. Before the cause is
+    determined, each machine must report all its events.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class RunMonitor:
             run: The run.
             hosts: Machines of the run.
             process_hosts: Machine of each worker.
-            has_agents: Whether agents report the events of the machines. Events then arrive with a
+            has_agents: True if agents report the events of the machines. These events arrive with a
                 delay.
         """
         self.run_spec = run
@@ -65,9 +67,9 @@ class RunMonitor:
         """The control of each machine, in the order of `hosts`."""
         self.children: dict[str, subprocess.Popen[bytes] | Started] = {}
         self.command_hosts: dict[str, Host] = {}
-        """Name of each command to the machine on which it was started."""
+        """Maps the name of each command to the machine on which it was started."""
         self.servers: set[str] = set()
-        """Names of the commands that serve the workers."""
+        """Names of the commands that are servers for the workers."""
         self._has_agents = has_agents
         self._last_count = [-1] * len(process_hosts)
         self._last_change = [time.monotonic()] * len(process_hosts)
@@ -80,9 +82,10 @@ class RunMonitor:
             show: Function that prints the heartbeats.
 
         Returns:
-            How the run ended, or None while it continues.
+            How the run ended, or None while the run continues.
         """
-        # Read these before the heartbeats, to include the last heartbeat of a worker that exited.
+        # Read the exits before the heartbeats, so that the last heartbeat of an exited worker is
+        # included.
         exits = self._exits()
         heartbeats = self.heartbeats()
         show(heartbeats)
@@ -96,8 +99,8 @@ class RunMonitor:
             or self._failed(heartbeats)
         )
         if ended is not None:
-            # If a process dies, its peers fail because of it, perhaps before its exit is visible.
-            # Wait to find the cause.
+            # If a process dies, its peers fail too, perhaps before its exit is visible. Wait to
+            # find the cause.
             time.sleep(POLL_SECONDS)
             return self._first_of_all(ended)
         workers = [code for name, code in exits.items() if name not in self.servers]
@@ -106,15 +109,15 @@ class RunMonitor:
             assert first is not None
             return RunStatus(first.status, first.reason)
         left = None if all_done else self._left(heartbeats, exits)
-        # The process may exit before its reason arrives here.
+        # The process's exit may be reported before the heartbeat with its reason arrives.
         if left is not None and self._has_agents:
             return self._first_of_all(self._failed(self.heartbeats()) or left)
         return None if all_done else left or self._hung(heartbeats)
 
     def _first_of_all(self, ended: RunStatus) -> RunStatus:
-        """Return the first failure, in the order of causes in the docstring of the class.
+        """Return the first failure, in the order that the docstring of the class defines.
 
-        A machine counts as lost only after its lease has expired. By this time, its peers have
+        A machine is considered lost only after its lease has expired. By this time, its peers have
         already failed. Therefore, each machine is requested to report all its events. A machine
         that does not respond is lost.
         """
@@ -126,7 +129,7 @@ class RunMonitor:
         return self.failure() or killed or self.died(heartbeats) or server or ended
 
     def failure(self) -> RunStatus | None:
-        """Return the status if a machine is lost."""
+        """Return the run's status if a machine is lost."""
         losses = [(loss, control.host) for control in self.controls if (loss := control.failure())]
         for loss, host in sorted(losses, key=lambda item: item[0].status != "interrupted"):
             return RunStatus(
@@ -135,15 +138,15 @@ class RunMonitor:
         return None
 
     def _exits(self) -> dict[str, int | None]:
-        """Return the exit code of each command, or None for a command that is running."""
+        """Return each command's exit code, or None for a command that is still running."""
         return {name: child.poll() for name, child in self.children.items()}
 
     def _server_died(
         self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]
     ) -> RunStatus | None:
-        """Return the status if a server failed while a worker still needed it.
+        """Return the run's status if a server failed while workers still needed it.
 
-        A server exits with code 0 after its workers have ended.
+        After its workers have ended, a server exits with code 0.
         """
         if all(
             heartbeat is not None and heartbeat.status in ("success", "target_missed")
@@ -157,7 +160,7 @@ class RunMonitor:
         return None
 
     def _exhausts(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """Return the status if the run would use all of a machine's memory."""
+        """Return the run's status if the run is about to exhaust a machine's memory."""
         for control in self.controls:
             reason = control.exhausts(self.pids(control, heartbeats))
             if reason:
@@ -177,19 +180,19 @@ class RunMonitor:
         return self.controls[self.hosts.index(self.process_hosts[process])]
 
     def _node(self, host: Host) -> str:
-        """Return the name of a machine for `status.json`. Empty: the run is on a single machine."""
+        """Return the name of a machine for `status.json`, or "" for a single machine."""
         return host.name if len(self.hosts) > 1 else ""
 
     def _left_late(self) -> bool:
         """Check whether EXIT_SECONDS have passed since all workers finished.
 
-        If so, the run ends even if a process runs.
+        If the time has passed, the run ends even if some processes are still running.
         """
         self._done_since = self._done_since or time.monotonic()
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
     def died(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """Return the status if a worker has exited before it finished."""
+        """Return the run's status if a worker exited before it finished."""
         for heartbeat in heartbeats:
             if (
                 heartbeat is None
@@ -197,7 +200,8 @@ class RunMonitor:
                 or self._control_of(heartbeat.process).alive(heartbeat.pid)
             ):
                 continue
-            # A worker that failed writes its reason last, so read its heartbeat again.
+            # Read the heartbeat again, because a failing worker writes the reason just before it
+            # exits.
             last_heartbeat = read_heartbeat(self.folder, heartbeat.process)
             if last_heartbeat is None or not last_heartbeat.status:
                 name = f"worker-{heartbeat.process}"
@@ -216,12 +220,12 @@ class RunMonitor:
         return None
 
     def _worker_status(self, process: int, status: str, predicate: str) -> RunStatus:
-        """Return a status about a worker.
+        """Return a run status that refers to a worker.
 
         Args:
             process: Rank of the worker.
             status: The status.
-            predicate: Rest of the sentence that begins with the worker and its machine.
+            predicate: Rest of a sentence whose subject is the worker and its machine.
         """
         node = self._node(self.process_hosts[process])
         return RunStatus(
@@ -229,7 +233,7 @@ class RunMonitor:
         )
 
     def _failed(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """Return the status of the run if a worker reported a failure, else None."""
+        """Return the run's status if a worker reported a failure, otherwise None."""
         for heartbeat in heartbeats:
             if heartbeat is not None and heartbeat.status not in ("", "success", "target_missed"):
                 log = f"worker-{heartbeat.process}"
@@ -244,9 +248,9 @@ class RunMonitor:
         return None
 
     def heartbeats(self) -> list[WorkerStatus | None]:
-        """Return the newest state of each worker.
+        """Return the newest heartbeat of each worker.
 
-        The state is None before the first heartbeat of the worker.
+        The item is None if the worker has not written a heartbeat yet.
         """
         return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
 
@@ -258,10 +262,10 @@ class RunMonitor:
     def _left(
         self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]
     ) -> RunStatus | None:
-        """Return the status of a run in which a command ended too early.
+        """Return the run's status if a command exited too early.
 
-        This is a command that ended before its workers finished, or failed before all workers
-        finished.
+        A command exits too early if its workers have not finished, or if it fails before all
+        workers have finished.
         """
         if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
             return None
@@ -279,7 +283,10 @@ class RunMonitor:
         return None
 
     def _processes_of(self, name: str) -> list[int]:
-        """Return the ranks of a command's workers: a single rank, or all ranks of the machine."""
+        """Return the ranks of a command's workers.
+
+        The result is a single rank, or all ranks of the machine.
+        """
         if name.startswith("worker-"):
             return [int(name.rpartition("-")[2])]
         return [
@@ -289,13 +296,16 @@ class RunMonitor:
         ]
 
     def _exit_text(self, name: str) -> str:
-        """Return the exit code of a command as text. Empty: it is unknown."""
+        """Format the exit code of a command, or return "" if the code is unknown."""
         child = self.children.get(name)
         code = child.poll() if child is not None else None
         return f" ({exit_text(code)})" if code is not None else ""
 
     def _last_line(self, name: str) -> str:
-        """Return the last line of a process's log, or the line before the stacks of a crash."""
+        """Return the last line of a process's log.
+
+        After a crash, the result is the line before the stack traces.
+        """
         try:
             lines = _text_from(self.folder / f"{name}.log", -LOG_BYTES).strip().splitlines()
         except OSError:
@@ -306,7 +316,7 @@ class RunMonitor:
         return f"{[*lines, *crashes][-1].strip()[:300]} (see {name}.log)"
 
     def _hung(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """Return the status if a worker has made no progress for longer than allowed."""
+        """Return the run's status if a worker has made no progress for longer than allowed."""
         now = time.monotonic()
         for process, heartbeat in enumerate(heartbeats):
             count = -1 if heartbeat is None else heartbeat.count
@@ -324,8 +334,8 @@ class RunMonitor:
                     f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s)"
                     f" in phase '{phase}'"
                 )
-                # A process waits for its peers. Therefore a stopped process is the cause, even if a
-                # peer is silent first.
+                # All processes wait for a suspended process. The suspended process is therefore the
+                # cause, even if a peer's heartbeat times out first.
                 for peer, peer_heartbeat in enumerate(heartbeats):
                     pid = self._pid_if_stopped(peer, peer_heartbeat)
                     if pid is not None:
@@ -334,7 +344,7 @@ class RunMonitor:
         return None
 
     def _pid_if_stopped(self, process: int, heartbeat: WorkerStatus | None) -> int | None:
-        """Return the process id of a worker if a signal or a debugger has stopped it, else None."""
+        """Return the process id of a worker that a signal or debugger has suspended, or None."""
         child = self.children.get(f"worker-{process}")
         pid = (
             heartbeat.pid
@@ -351,9 +361,9 @@ class RunMonitor:
         )
 
     def _stack(self, heartbeat: WorkerStatus | None) -> str:
-        """Return the innermost Python line of a hung worker.
+        """Make a hung worker write its stack traces, and return the innermost Python line.
 
-        All stacks are written to its text log.
+        The stack traces are written to the worker's text log.
         """
         log = self.folder / f"worker-{heartbeat.process}.log" if heartbeat is not None else None
         if heartbeat is None or log is None or not log.exists():
@@ -366,13 +376,14 @@ class RunMonitor:
         while time.monotonic() < deadline and not (frame and log.stat().st_size == size):
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
-            self._control_of(heartbeat.process).failure()  # receives the output that has arrived
+            # this call receives the output that has arrived
+            self._control_of(heartbeat.process).failure()
             frame = _innermost(_text_from(log, before).splitlines())
         return f", at {frame or 'no Python line'}; stacks in {log.name}"
 
 
 def _stopped_text(pid: int) -> str:
-    """Return the rest of the sentence about a stopped worker, with the remedy."""
+    """Return the rest of the sentence about a suspended worker, with the remedy."""
     return (
         f" (process id {pid}) has been stopped from outside (state T): find the cause, such as kill"
         " -STOP, a debugger, or a batch system that suspends jobs, and run again with resume=true"
@@ -380,9 +391,9 @@ def _stopped_text(pid: int) -> str:
 
 
 def _text_from(log: Path, start: int) -> str:
-    """Return at most LOG_BYTES of a text log from byte `start`.
+    """Return at most LOG_BYTES of a text log, starting at byte `start`.
 
-    A negative `start` counts from the end.
+    A negative `start` is relative to the end of the log.
     """
     with files.open_stream(log) as stream:
         size = stream.seek(0, os.SEEK_END)
@@ -391,9 +402,9 @@ def _text_from(log: Path, start: int) -> str:
 
 
 def _innermost(lines: list[str]) -> str:
-    """Return the innermost line of the main thread, whose stack faulthandler writes last.
+    """Return the innermost line of the main thread in the output of faulthandler.
 
-    Empty: there is no such line.
+    faulthandler writes the main thread last. The string is empty if no such line is found.
     """
     start = max(
         (number for number, line in enumerate(lines) if line.endswith("(most recent call first):")),

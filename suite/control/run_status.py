@@ -1,4 +1,4 @@
-"""Writes `status.json`, the state of a run."""
+"""Write `status.json`, which records the status of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.process_identity import this_process
 
 @dataclass(frozen=True)
 class RunStatus:
-    """State of a run: running, or the way in which it ended."""
+    """Status of a run: running, or how the run ended."""
 
     status: str
     """running | success | target_missed | oom | rank_died | hung | interrupted | failed"""
@@ -25,18 +25,19 @@ class RunStatus:
     process: int | None = None
     """Rank of the process to which the reason refers."""
     node: str = ""
-    """Machine of this process.
+    """Machine of the process in `process`.
 
-    Empty: the run is on a single machine, or the reason does not refer to a process.
+    The string is empty if the run uses a single machine, or if the reason does not refer to a
+    process.
     """
     code: str = ""
-    """Value of the `EndCode` that belongs to the reason (suite/common/run_end.py)."""
+    """Value of the `EndCode` for the reason (suite/common/run_end.py)."""
 
 
 class StatusWriter:
     """Writes the status of a run.
 
-    Durations come from the monotonic clock, because the wall clock may be changed.
+    Durations are measured with the monotonic clock, because the wall clock may be changed.
     """
 
     def __init__(self, run: RunSpec) -> None:
@@ -46,19 +47,19 @@ class StatusWriter:
         self._ended: datetime.datetime | None = None
 
     def write(self, status: RunStatus, open_reasons: Sequence[Deviation] = ()) -> None:
-        """Write the file. If the end of the run is written again, its time does not change.
+        """Write the file. If the end was already written, the end time does not change.
 
         Args:
             status: The status.
-            open_reasons: Reasons for division open that were found after the first lines of the log
-                were written.
+            open_reasons: Reasons for the open division that were found after the first lines of the
+                log were written.
         """
         settings = self._run.settings
         ended = None
         if status.status != "running":
             elapsed = datetime.timedelta(seconds=time.monotonic() - self._start)
             self._ended = ended = self._ended or self.started + elapsed
-        # `open_reasons` are also in the last line of the log.
+        # The last line of the log also contains `open_reasons`.
         filed = StatusFile(
             **asdict(status),
             started=_time_text(self.started),

@@ -1,6 +1,6 @@
-"""Entry of `run_suite.py` and `suite run`.
+"""Entry point of `run_suite.py` and `suite run`.
 
-It imports the controller, and with it most of the suite, only if it is needed.
+The controller and most of the suite are only imported if they are needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a command line.
 
     Returns:
-        Exit code: the code of the controller, 2 if the command line is wrong, 1 if packages are
+        Exit code: the controller's exit code, 2 if the command line is invalid, 1 if packages are
             missing.
     """
     process.prepare()

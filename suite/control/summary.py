@@ -1,4 +1,4 @@
-"""Prints the report of a command's runs after the last run, and the folder of the logs."""
+"""Print the report of a command's runs after the last run, and the log folder."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from suite.control.sweep import EndedRun
 def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int:
     """Print the summary of the runs, and return the exit code.
 
-    A failure of the report does not change the result of the runs. In this case, a line with the
-    command for the report is printed.
+    If the report fails, the result of the runs does not change. In this case, a line with the
+    command that prints the report is shown.
 
     Args:
         ended: The runs of the command.
@@ -52,14 +52,14 @@ def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int
 
 
 def one_line(error: ValueError | OSError) -> str:
-    """Return the message of an error without a traceback."""
+    """Format an error message as a single line, without a traceback."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
 def _summarize(ended: Sequence[EndedRun], console: Console) -> None:
-    """Print the report of the runs, their folder, and the command for the page.
+    """Print the report of the runs, their folder, and the command for the HTML page.
 
     The folder and the command are printed even if the report fails.
     """

@@ -1,4 +1,4 @@
-"""Runs the processes of a run: starts them, monitors them, ends them, and writes the result."""
+"""Supervisor: starts, monitors, and ends a run's processes, and writes the result."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from suite.launch.hosts import hosts_of
 
 
 class Supervisor:
-    """Runs the processes of a run to their end.
+    """Runs the processes of a run until it ends.
 
-    It starts the workers on all machines, and checks with `RunMonitor` ten times per second whether
-    the run has ended. Then it ends all processes and writes status.json. `HeartbeatWriter`
-    describes the protocol between controller and workers.
+    The supervisor starts the workers on all machines. Ten times per second, it uses `RunMonitor` to
+    check whether the run has ended. Then, the supervisor ends all processes and writes status.json.
+    `HeartbeatWriter` describes the protocol between controller and workers.
     """
 
     def __init__(
@@ -46,17 +46,18 @@ class Supervisor:
 
         Args:
             run: The specification of the run.
-            framework: The framework of its workers.
-            environment: The environment of its workers.
-            progress: Shows the progress of the run.
-            connections: Maps the name of each machine to the connection to its agent. Empty: the
-                run is on this machine.
-            checkpoint: The file from which the run resumes. It is moved to the folder of the run.
-            find_open_reasons: Function that returns further reasons for division open, after the
-                workers have ended.
+            framework: Framework of the workers.
+            environment: Environment of the workers.
+            progress: Prints the progress of the run.
+            connections: Maps the name of each machine to the connection to its agent. Empty for a
+                run on this machine only.
+            checkpoint: Checkpoint file from which the run resumes. The file is moved to the folder
+                of the run.
+            find_open_reasons: Function that returns additional reasons for the open division. It is
+                called after the workers have ended.
         """
         self.hosts = hosts_of(run)
-        # A worker in a container sees a different host name.
+        # Inside a container, the host name is different.
         self.run_spec = replace(run, hosts=self.hosts)
         self.folder = Path(run.folder)
         self.framework, self.environment = framework, environment
@@ -75,12 +76,13 @@ class Supervisor:
         self._records = MachineRecords(self.run_spec, has_agents=bool(connections))
         self._status_writer = StatusWriter(self.run_spec)
         self.open_reasons: list[Deviation] = []
-        """Reasons for division open that were found after the first lines of the log were written.
+        """Reasons for the open division that were found after the first lines of the log were
+        written.
         """
 
     @property
     def busy(self) -> list[str]:
-        """Reasons why the machines were busy, after the run."""
+        """Return the reasons why the machines were busy. The list is filled after the run."""
         return self._records.busy
 
     def run(self) -> RunStatus:
@@ -92,7 +94,8 @@ class Supervisor:
         """
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / RUN_FILE)
-        # This must follow run.json, because a checkpoint cannot be used without it.
+        # Move the checkpoint after run.json is written, because a checkpoint cannot be used without
+        # it.
         if self._checkpoint is not None:
             self._checkpoint.replace(self.folder / self._checkpoint.name)
         status = RunStatus("failed", "the controller stopped because of an unexpected error")
@@ -140,8 +143,9 @@ class Supervisor:
                     monitor.servers.add(command.name)
 
     def _end(self, status: RunStatus) -> RunStatus:
-        """End all processes, and write the status with advice."""
-        full = full_disk(status, self.folder, self.monitor.controls)  # before any file is removed
+        """End all processes, and write the run's status with advice."""
+        # call this before any file is removed
+        full = full_disk(status, self.folder, self.monitor.controls)
         self._end_processes()
         status = with_advice(status, self.run_spec, full)
         self._status_writer.write(status)
@@ -153,7 +157,7 @@ class Supervisor:
         return self._append_open_reasons(status, [deviation] if deviation is not None else [])
 
     def _end_processes(self) -> None:
-        """End the commands of the run on all machines at the same time, and wait for them."""
+        """End the run's commands on all machines in parallel, and wait until they have ended."""
         heartbeats = self.monitor.heartbeats()
         for control in self.monitor.controls:
             names = [
@@ -165,9 +169,9 @@ class Supervisor:
             control.wait()
 
     def _append_open_reasons(self, status: RunStatus, deviations: Sequence[Deviation]) -> RunStatus:
-        """Append reasons for division open to the log and to the status.
+        """Append reasons for the open division to the log and to the status.
 
-        The run has failed if the log cannot be written.
+        If the log cannot be written, the returned status is that of a failed run.
         """
         if status.status not in ("success", "target_missed"):
             return status

@@ -39,19 +39,22 @@ class EndedRun:
 
     @property
     def log(self) -> Path:
-        """Path of the run's log. The file does not exist if the run ended before its first line."""
+        """Return the path of the run's log.
+
+        The file does not exist if the run ended before it wrote its first line.
+        """
         return self.job.folder / f"run_{self.index}" / f"result_{self.index}.txt"
 
     @property
     def is_lost(self) -> bool:
-        """Whether the run finished, but its log was deleted."""
+        """Return True if the run finished but its log was deleted."""
         return self.status.status in FINISHED and not self.log.is_file()
 
     @property
     def is_expected(self) -> bool:
-        """Whether the run succeeded, or is a cell of a study that did not fit into memory.
+        """Return True if the run succeeded, or is a study's cell that ran out of memory.
 
-        The study's table shows such a cell.
+        The study's table shows such a cell as out of memory.
         """
         status = self.status.status
         return (status == "success" and not self.is_lost) or (
@@ -61,7 +64,7 @@ class EndedRun:
     def text(self) -> str:
         """Return the result of the run with rich markup.
 
-        Unless the run succeeded, add the reason and the file to read.
+        If the run failed, the text includes the reason and the file to read.
         """
         status, reason = self.status.status, self.status.reason
         if status == "success" and not self.is_lost:
@@ -73,9 +76,9 @@ class EndedRun:
         return f"[red]{escape(text)}[/]  {escape(relative_path(self._file_to_read()))}"
 
     def _file_to_read(self) -> Path:
-        """Return the file to read about the end of the run.
+        """Return the file in which the user can read how the run ended.
 
-        This is the log, or the file with the traceback of the failed process.
+        The result is the log, or the file with the traceback of the failed process.
         """
         folder = self.log.parent
         if self.status.status in ("failed", "oom") and self.status.process is not None:
@@ -96,17 +99,18 @@ def run_jobs(
 
     Args:
         jobs: The jobs, each with at least one run.
-        command: The command that requested the jobs.
+        command: The command that contains the jobs.
         ended: List to which each run is appended when it ends.
-        check_output: Function that raises OSError if the output folder is gone. It is called before
-            and after each run.
+        check_output: Function that raises OSError if the output folder no longer exists. It is
+            called before and after each run.
         agents: The agents, if the jobs run on several machines.
 
     Returns:
-        Whether every run ended as expected.
+        True if every run ended as expected.
 
     Raises:
-        KeyboardInterrupt: A scheduler interrupted a run. It would interrupt the next runs too.
+        KeyboardInterrupt: A scheduler interrupted a run. The scheduler would also interrupt the
+            next runs.
     """
     count = sum(job.run_count for job in jobs)
     labels = sorted({label.text for job in jobs for label in job.template.labels})
@@ -137,7 +141,7 @@ def _run(
 ) -> tuple[EndedRun, list[str]]:
     """Execute a run, unless it finished in an earlier command.
 
-    Return the run with warnings about its result.
+    Returns the ended run, and warnings about its result.
     """
     folder = job.folder / f"run_{index}"
     if folder.exists():

@@ -1,8 +1,9 @@
-"""Writes `telemetry.jsonl`: samples of a machine's load and clocks during a run, once per second.
+"""Write `telemetry.jsonl`, which contains one sample per second of a machine's load.
 
-A thread of the controller takes the samples, and the loop of the supervisor never waits for it. An
-error in this module may lose samples, but never fails the run. On a remote machine, the agent
-starts `python -m suite.control.telemetry FOLDER DEVICE` together with the workers.
+The samples contain load and clock frequencies during a run. A thread of the controller takes the
+samples, and the supervisor never waits for this thread. An error in this module may lose samples,
+but never makes the run fail. On a remote machine, the agent starts `python -m
+suite.control.telemetry FOLDER DEVICE` together with the workers.
 """
 
 from __future__ import annotations
@@ -32,29 +33,31 @@ LOG = logging.getLogger(__name__)
 INTERVAL_SECONDS = 1.0
 _LINE_BYTES = 1 << 20
 JOIN_SECONDS = 2.0
-"""Longest time that the end of a run waits for the current sample, because a driver can hang."""
+"""Maximum time in seconds that the end of a run waits for the current sample, because a driver can
+hang.
+"""
 SEARCH_SHARE = 0.001
-"""Largest share of a core's time for the search for new processes.
+"""Maximum share of a core's time for the search for new processes.
 
-Reading all of /proc takes long on a machine with many processes.
+The search reads all of /proc, which takes long on a machine with many processes.
 """
 SLOW_REASONS = 0x08 | 0x20 | 0x40 | 0x80
-"""Reasons that count as a slowdown (nvml.h, nvmlClocksEventReasons): hardware slowdown, thermal
-slowdown by software and by hardware, and power brake. The power limit is not included, because GPUs
-at full load normally reach it.
+"""NVML clock event reasons that count as throttling (nvml.h, nvmlClocksEventReasons): hardware
+slowdown, software and hardware thermal slowdown, and power brake. The power cap is not included,
+because GPUs at full load normally reach it.
 """
 CLOCK_CORES = 16
-"""Largest number of cores whose clocks are read, because each reading may interrupt the core."""
+"""Maximum number of cores whose clocks are read, because each reading may interrupt the core."""
 
 
 class ProcessTree:
-    """All descendants of the controller or of an agent. Both start only processes of the run."""
+    """All descendants of the controller or of an agent, which belong to the run."""
 
     def __init__(self, root: int | None = None) -> None:
-        """Prepare the sampling. This process is never part of the tree.
+        """Prepare the sampling. This process itself is never sampled.
 
         Args:
-            root: Process id of the controller or agent. By default, this process.
+            root: Process id of the controller or agent. The default is this process.
         """
         self._root = root
         self._processes: dict[int, psutil.Process] = {}
@@ -63,10 +66,10 @@ class ProcessTree:
         self._search_at = 0.0
 
     def sample(self) -> dict[str, Json]:
-        """Return the CPU use since the last sample, the resident memory, and the process count.
+        """Return the run's CPU use, resident memory, and number of processes.
 
-        A CPU use of 100 means all CPUs of the machine. Memory that several processes share counts
-        once per process.
+        The CPU use is the mean since the last sample, and 100 means all CPUs of the machine. Memory
+        that several processes share is counted once per process.
         """
         now = time.monotonic()
         if now >= self._search_at:
@@ -106,19 +109,25 @@ class ProcessTree:
 
 
 class Sensors:
-    """Reads all sensors. A sensor that fails has the value null, and its first error is kept."""
+    """Reads all sensors of a machine.
+
+    A failed sensor has the value null. Only the first error of each sensor is kept.
+    """
 
     def __init__(self, nvml: Any = None, with_gpus: bool = False, root: int | None = None) -> None:
         """Find the sensors of this machine.
 
         Args:
-            nvml: The initialized NVML module. None: NVML is not available.
-            with_gpus: Whether to read the sensors of GPUs.
-            root: Id of the process whose descendants belong to the run. By default, this process.
+            nvml: The initialized NVML module, or None if NVML is not available.
+            with_gpus: True to read the sensors of GPUs.
+            root: Id of the process whose descendants belong to the run. The default is this
+                process.
         """
         self._root = os.getpid() if root is None else root
         self.reasons: dict[str, str | None] = {}
-        """Name of each sensor to its first error, or to None if it has not failed."""
+        """Maps the name of each sensor to its first error, or to None if the sensor has not
+        failed.
+        """
         self._tree = ProcessTree(root)
         self._nvml = nvml
         self._with_gpus = with_gpus
@@ -129,17 +138,17 @@ class Sensors:
             for core in devices.cpu_cores()[:CLOCK_CORES]
         )
         self._clock_files = [file for file in files if file.exists()]
-        """Files with the clocks of cores. Most virtual machines have no such file."""
+        """Files with the clock frequencies of cores. Most virtual machines have no such files."""
         if nvml is not None:
             self._handles = self._try("gpus", lambda: devices.visible_handles(nvml)) or ()
 
     def read(self) -> dict[str, Json]:
         """Return a value per sensor.
 
-        For a GPU sensor, the value is a list with one entry per visible device.
+        The value of a GPU sensor is a list with an item per visible device.
 
-        The CPU shares of the first call are meaningless, because they refer to the time since the
-        previous call.
+        The first call returns meaningless CPU shares, because they are measured since the previous
+        call.
         """
         row: dict[str, Json] = {
             "cpu_percent": self._try("cpu_percent", psutil.cpu_percent),
@@ -165,7 +174,7 @@ class Sensors:
         return row
 
     def _cpu_clock_mhz(self) -> float | None:
-        """Return the mean clock of the cores, or None if no file can be read."""
+        """Return the mean clock of the cores in MHz, or None if no file can be read."""
         clocks_khz = [clock for file in self._clock_files if (clock := number(file)) is not None]
         return round(sum(clocks_khz) / len(clocks_khz) / 1000, 1) if clocks_khz else None
 
@@ -173,7 +182,7 @@ class Sensors:
         try:
             value = read(*arguments)
         except Exception as error:
-            # the errors of NVML and psutil have no common base class, and must not end a run
+            # any exception is caught, because NVML and psutil have no common base class for errors
             self.reasons[name] = self.reasons.get(name) or f"{type(error).__name__}: {error}"
             return None
         self.reasons.setdefault(name, None)
@@ -181,9 +190,10 @@ class Sensors:
 
 
 def _count_outside(on_device: Sequence[Any], root: int) -> int | None:
-    """Return the number of these processes that are not descendants of `root`.
+    """Return the number of processes on a device that are not descendants of `root`.
 
-    None: a process is not visible here. It may belong to the run, in a container.
+    Returns None if a process is not visible to this process. Such a process may belong to the run,
+    inside a container.
     """
     count = 0
     for process in on_device:
@@ -212,15 +222,15 @@ GPU_SENSORS: Mapping[str, Callable[[Any, Any, int], Json]] = {
         nvml.nvmlDeviceGetComputeRunningProcesses(device), root
     ),
 }
-"""Name of each GPU sensor to the function that reads it.
+"""Maps the name of each GPU sensor to the function that reads it.
 
-Its arguments are NVML, the handle of a device, and the id of the process whose descendants belong
-to the run.
+The function's arguments are NVML, the handle of a device, and the id of the process whose
+descendants belong to the run.
 """
 
 
 class TelemetryRecorder:
-    """Writes samples to a file from `start` to `stop`."""
+    """Writes samples to a file between the calls of `start` and `stop`."""
 
     def __init__(
         self,
@@ -233,11 +243,12 @@ class TelemetryRecorder:
         """Prepare the recording.
 
         Args:
-            path: The file to write.
+            path: File to which the samples are written.
             log: Log of the run. Only samples between its `run_start` and `run_stop` are kept.
-            with_gpus: Whether to read the sensors of GPUs.
+            with_gpus: True to read the sensors of GPUs.
             interval_seconds: Time between two samples.
-            root: Id of the process whose descendants belong to the run. By default, this process.
+            root: Id of the process whose descendants belong to the run. The default is this
+                process.
         """
         self._root = root
         self.path = path
@@ -254,16 +265,16 @@ class TelemetryRecorder:
     def start(self) -> None:
         """Start the sampling.
 
-        Call this after the processes of the run have started, because a process with threads must
-        not fork.
+        Call this method after the processes of the run have started, because a process with several
+        threads must not fork.
         """
         thread = threading.Thread(target=self._work, name="telemetry", daemon=True)
-        with contextlib.suppress(RuntimeError):  # no more threads allowed
+        with contextlib.suppress(RuntimeError):  # the limit on the number of threads is reached
             thread.start()
             self._thread = thread
 
     def stop(self) -> None:
-        """Stop the sampling, and cut the file to the time of the run."""
+        """Stop the sampling, and remove the samples outside the run's time."""
         self._ended.set()
         if self._thread is None:
             return
@@ -288,12 +299,12 @@ class TelemetryRecorder:
     def _sample(self, sensors: Sensors) -> None:
         begin, begin_ms = time.monotonic(), time.time() * 1e3
         self._reasons = sensors.reasons
-        sensors.read()  # finds the sensors that fail, and sets the start of the first interval
+        sensors.read()  # detects sensors that fail, and starts the first measurement interval
         with open(self.path, "x", encoding="utf-8", buffering=1) as stream:
             stream.write(json.dumps(self._header(), ensure_ascii=False) + "\n")
             while True:
-                # After a late sample, samples are left out rather than shifted. The next sample is
-                # at least half an interval away, because CPU shares of a shorter time are
+                # After a late sample, skip samples instead of shifting them. The next sample is at
+                # least half an interval away, because CPU shares over a shorter time are
                 # meaningless.
                 tick = int((time.monotonic() - begin) / self.interval_seconds + 0.5) + 1
                 if self._ended.wait(
@@ -308,14 +319,15 @@ class TelemetryRecorder:
 
 
 def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None:
-    """Keep the samples from `run_start` to `run_stop`, and count their seconds from `run_start`.
+    """Remove the samples outside the time from `run_start` to `run_stop`.
 
-    If the log has no `run_start` or `run_stop`, the samples are not cut at that end.
+    Times of the samples are converted to seconds since `run_start`. If the log lacks `run_start` or
+    `run_stop`, the samples are not cut at that end.
 
     Args:
-        path: File with the samples. It is replaced.
+        path: File with the samples. The file is replaced.
         log: Log of the run.
-        header: First line of the file. None: keep the line of the file.
+        header: First line of the new file. If None, the first line of the existing file is kept.
 
     Raises:
         OSError: The file cannot be read or written.
@@ -341,7 +353,10 @@ def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the samples of a file. Incomplete lines, which a full disk leaves, are skipped."""
+    """Yield the samples in a file, and skip incomplete lines.
+
+    A full disk can leave incomplete lines.
+    """
     with files.open_stream(path) as stream:
         while line := stream.readline(_LINE_BYTES):
             with contextlib.suppress(ValueError):
@@ -353,7 +368,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 def _clock(log: Path) -> tuple[float | None, float | None]:
     """Return the times of `run_start` and `run_stop` in a log, in milliseconds.
 
-    None: the log does not hold the event.
+    A time is None if the log does not contain the record.
     """
     from suite.results.logs.lines import read_file
 
@@ -366,9 +381,9 @@ def _clock(log: Path) -> tuple[float | None, float | None]:
 
 
 def main() -> int:
-    """Write the topology of this machine, and sample it until a signal ends this process.
+    """Record the topology and telemetry of this machine until a signal ends this process.
 
-    The agent sends both files.
+    The agent sends both files to the controller.
     """
     folder, device = Path(sys.argv[1]), sys.argv[2]
     topology.write(folder)

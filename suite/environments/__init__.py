@@ -1,4 +1,4 @@
-"""Framework environments and plugins: creates them from locks, finds and checks them.
+"""Framework environments and plugins.
 
-Used by the controller and `suite env`.
+The package creates, finds, and checks environments. The controller and `suite env` use it.
 """

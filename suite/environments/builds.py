@@ -1,6 +1,6 @@
-"""The CUDA version and the GPU architectures that a framework was built for.
+"""CUDA version and GPU architectures for which a framework was built.
 
-It also checks whether a machine can run this build.
+The module also checks whether a machine can run this build.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Build:
-    """The CUDA version and the GPU architectures that a framework was built for."""
+    """CUDA version and GPU architectures for which a framework was built."""
 
     cuda: str
     """CUDA version, such as `13.0`."""
     architectures: tuple[str, ...]
-    """`sm_90` is machine code.
+    """Build targets, such as `sm_90` for machine code.
 
-    `compute_90` is code that the driver translates for any newer device.
+    A target such as `compute_90` is PTX code, which the driver compiles for any newer device.
     """
 
     def needs_newer_driver(self, driver_cuda: str | None) -> bool:
         """Check whether the driver is too old for this build.
 
-        A driver runs every minor version of the newest CUDA major version that it supports (CUDA
-        Compatibility, section 2).
+        A driver supports every minor version of its newest CUDA major version (CUDA Compatibility,
+        section 2).
 
         Args:
-            driver_cuda: Newest CUDA version that the driver supports, such as `13.0`. None if
+            driver_cuda: Newest CUDA version that the driver supports, such as `13.0`, or None if
                 unknown.
         """
         return driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(
@@ -37,11 +37,11 @@ class Build:
         )
 
     def why_not(self, capabilities: Sequence[str], driver_cuda: str | None) -> str:
-        """Return why this build cannot run on a machine, or an empty string if it can.
+        """Return the reason why this build cannot run on a machine, or an empty string.
 
         Args:
             capabilities: Compute capabilities of the devices, such as `9.0`.
-            driver_cuda: Newest CUDA version that the driver supports. None if unknown.
+            driver_cuda: Newest CUDA version that the driver supports, or None if unknown.
         """
         if self.needs_newer_driver(driver_cuda):
             return (
@@ -61,9 +61,9 @@ class Build:
 def carries(architectures: Sequence[str], capability: str) -> bool:
     """Check whether a build contains code for a device.
 
-    Machine code runs if it has the major version of the device and no newer minor version. Code
-    that the driver translates runs if its version is not newer than the device (CUDA C++
-    Programming Guide, sections "Binary Compatibility" and "PTX Compatibility").
+    Machine code runs on a device with the same major version and the same or a newer minor version.
+    PTX code runs on any device whose compute capability is the same or newer (CUDA C++ Programming
+    Guide, sections "Binary Compatibility" and "PTX Compatibility").
 
     Args:
         architectures: Targets of the build, such as `sm_90`, `sm_90a`, or `compute_90`.

@@ -1,6 +1,6 @@
-"""Runs a program to its end and returns its exit code and output.
+"""Run a program until it exits, and return its exit code and output.
 
-A program that hangs, fails, or does not exist raises no exception.
+No exception is raised if the program hangs, fails, or does not exist.
 """
 
 import os
@@ -12,19 +12,20 @@ from suite.launch.worker_env import inherited_variables
 
 
 class CommandResult(NamedTuple):
-    """The exit code and the output of a program."""
+    """Exit code and output of a program."""
 
     code: int | None
-    """The exit code.
+    """Exit code.
 
-    None if the program did not end in time or cannot be started: `errors` then has the reason.
+    None if the program timed out or could not be started. In this case, `errors` contains the
+    reason.
     """
     out: str
     errors: str
 
     @property
     def why(self) -> str:
-        """The reason why the program failed, in one line."""
+        """Return the reason why the program failed as a single line."""
         return last_line(self.errors) or f"exit code {self.code}"
 
 
@@ -34,11 +35,11 @@ def captured(
     without: Sequence[str] = (),
     also: Mapping[str, str] | None = None,
 ) -> CommandResult:
-    """Run a command without input and return its exit code and output.
+    """Run a command without input, and return its exit code and output.
 
     Args:
         command: The command line.
-        seconds: Time after which the command is killed. None: there is no limit.
+        seconds: Timeout after which the command is killed. None means no timeout.
         without: Environment variables that the command does not inherit, in addition to the
             variables that no worker inherits.
         also: Environment variables to set for the command.
@@ -67,10 +68,10 @@ def captured(
 
 
 def last_line(text: str) -> str:
-    """Return the last informative line of an output, or an empty string.
+    """Return the last informative line of a program's output, or an empty string.
 
-    Blank lines are skipped, and so are the lines at the end of docker's error messages that refer
-    to its help.
+    The function skips blank lines, and the reference to the help at the end of docker's error
+    messages.
     """
     lines = [
         line.strip()

@@ -1,4 +1,7 @@
-"""Checks whether an environment works: its state, versions, imports, and visible entry points."""
+"""Check whether an environment works.
+
+The checks cover the environment's state, package versions, imports, and visible entry points.
+"""
 
 import time
 from collections.abc import Mapping
@@ -15,19 +18,23 @@ from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
 
 IMPORT_SECONDS = 300.0
-"""Timeout for importing a framework. The first import from a slow disk takes a minute."""
+"""Timeout in seconds for importing a framework. The first import from a slow disk takes a
+minute.
+"""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check, with a line to print."""
+    """Result of a check, with a line to print."""
 
     passed: bool
     text: str
 
 
 def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
-    """Check an environment. The only result for a missing or broken environment is its state.
+    """Check an environment, and return the results.
+
+    If the environment is missing or broken, the only result is its state.
 
     Raises:
         ValueError: The name is not a valid name of an environment.
@@ -55,7 +62,7 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
 def installed(folder: Path) -> dict[str, metadata.Distribution]:
     """Return the distributions in an environment's site-packages, by canonical name.
 
-    The Python of the environment is not started.
+    The environment's Python is not started.
     """
     site_packages = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
     return {
@@ -65,11 +72,11 @@ def installed(folder: Path) -> dict[str, metadata.Distribution]:
 
 
 def damage(status: venvs.EnvironmentStatus) -> str:
-    """Return the first defect in the packages of a finished environment, or an empty string.
+    """Return the first defect in an environment's packages, or an empty string.
 
-    Only files are read, and the environment's Python is not started. A ready environment must
-    contain the packages of its lock. An outdated environment is only checked for missing files of
-    its installed packages.
+    The check only reads files and does not start the environment's Python. A `ready` environment
+    must contain the packages of its lock file. An `outdated` environment is only checked for
+    missing files of its installed packages.
     """
     if status.lock is None or status.state not in ("ready", "outdated"):
         return ""
@@ -90,7 +97,7 @@ def damage(status: venvs.EnvironmentStatus) -> str:
 def _version_mismatches(
     status: venvs.EnvironmentStatus, distributions: Mapping[str, metadata.Distribution]
 ) -> list[str]:
-    """Return a text for each package that is missing or whose version differs from the lock."""
+    """Return a line for each package that is missing or does not match the lock file."""
     pins = status.lock.pins(venvs.parsed_version(status.python_version)) if status.lock else {}
     versions = {
         name: distributions[name].version if name in distributions else "missing" for name in pins
@@ -103,7 +110,7 @@ def _version_mismatches(
 
 
 def _check_versions(status: venvs.EnvironmentStatus, lock: Lock) -> CheckResult:
-    """Compare the installed versions with the lock."""
+    """Compare the installed package versions with the lock file."""
     if mismatches := _version_mismatches(status, installed(status.folder)):
         repair = f"suite env create {lock.name} --recreate"
         return CheckResult(
@@ -114,7 +121,7 @@ def _check_versions(status: venvs.EnvironmentStatus, lock: Lock) -> CheckResult:
 
 
 def _check_import(environment: Environment, module: str) -> CheckResult:
-    """Import one module in a separate process."""
+    """Check that a module can be imported, in a separate process."""
     started = time.monotonic()
     code = f"import {module}; print(getattr({module}, '__version__', ''))"
     outcome = captured(environment.command("-c", code), IMPORT_SECONDS)
@@ -127,7 +134,10 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
 
 
 def _check_entry_points(folder: Path, project: Path) -> CheckResult:
-    """Check that the environment sees all workloads and trainers that the package declares."""
+    """Check that the environment contains the entry points of all workloads and trainers.
+
+    The expected entry points are those that the suite's package declares.
+    """
     declared = suite_package.entry_points(project)
     points = (
         point for distribution in installed(folder).values() for point in distribution.entry_points

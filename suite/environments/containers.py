@@ -1,11 +1,12 @@
-"""Builds command lines for docker, podman, apptainer, and enroot.
+"""Build command lines for docker, podman, apptainer, and enroot.
 
-It also checks their images, and ends leftover containers.
+The module also checks container images and ends leftover containers.
 
-A container is a command prefix. It shares the network, the shared memory, and the process ids of
-the machine, so that collectives and supervision work as without a container. Code, plugins, and
-data are mounted read-only. Only the folder of the run is writable. Docker was tried. The command
-lines of podman, apptainer, and enroot follow their manuals.
+A container is a command prefix. The container shares the machine's network, shared memory, and
+process ids, so that collectives and supervision work as without a container. Code, plugins, and
+data are mounted read-only. Only the folder of the run is writable. The command lines for docker
+were tested. The command lines for podman, apptainer, and enroot follow their manuals and were not
+tested.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from suite.launch.registered_frameworks import tuning_variables
 from suite.launch.worker_env import inherited_variables
 
 PROGRAMS = ("docker", "podman", "apptainer", "enroot")
-"""Values of `environment=`, which are also the programs that are called."""
+"""Container programs, which are also values of `environment=`."""
 WITH_DAEMON = ("docker", "podman")
-"""Programs whose containers are not children of the started process, and outlive it."""
+"""Programs whose containers are not child processes of the client, and outlive the client."""
 ANSWER_SECONDS = 8.0
-"""Timeout for a query to a program.
+"""Timeout in seconds for a query to a container program.
 
-The user waits for the answer before the time of a run starts.
+The limit is short because the user waits for the query before the run starts.
 """
 RUN_LABEL, OWNER_LABEL = "suite.run", "suite.owner"
 PASSED_VARIABLES = ("CUDA_", "NVIDIA_")
-"""Prefixes of the environment variables that are passed into a container: they tune devices,
+"""Prefixes of environment variables that are passed into a container, because they tune devices,
 collectives, and threads.
 """
 OWN_VARIABLES = {
@@ -49,14 +50,14 @@ OWN_VARIABLES = {
     "PYTHONNOUSERSITE": "1",
     "PYTHONSAFEPATH": "1",
 }
-"""Environment variables that replace the name and the home folder of the user, which may not exist
-in the container. Libraries read both.
+"""Environment variables that are set in a container. They replace the user's name and home folder,
+which libraries read but which may not exist in the container.
 """
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A file or folder of the machine that is visible in the container."""
+    """A file or folder of the machine that is mounted in the container."""
 
     source: str
     target: str
@@ -66,7 +67,7 @@ class Mount:
     def read(cls, text: str) -> Mount:
         """Parse `HOST`, `HOST:INSIDE`, or `HOST:INSIDE:rw`.
 
-        Raises ValueError if the text has a different form.
+        Raises ValueError if the text has any other form.
         """
         source, target, mode, *rest = [*text.split(":"), "", ""]
         if (
@@ -84,24 +85,26 @@ class Mount:
 
 @dataclass(frozen=True)
 class Container:
-    """Settings of a container. With `run`, the container is for a process of a run."""
+    """Settings of a container. If `run` is set, the container is for a process of a run."""
 
     program: str
-    """A program of PROGRAMS."""
+    """Container program, which is an item of PROGRAMS."""
     image: str
     image_id: str = ""
-    """Digest of the image, from docker or podman. Empty for an image that is a file."""
+    """Digest of the image, as reported by docker or podman. The string is empty if the image is a
+    file.
+    """
     gpus: bool = False
-    """The GPUs are available in the container."""
+    """True if the GPUs are available in the container."""
     mounts: tuple[str, ...] = ()
-    """Mounts of the user, in the form that `Mount.read` parses."""
+    """Mounts that the user configured, in the format that `Mount.read` parses."""
     options: tuple[str, ...] = ()
-    """Options of the user for the program."""
+    """Options for the container program that the user configured."""
     run: str = ""
     """Folder of the run.
 
-    It is writable, the working directory, and the label by which the containers of the run are
-    found. Empty for a query before a run.
+    In the container, the folder is writable and is the working directory. Its path is also the
+    label by which the run's containers are found. The string is empty for a query before a run.
     """
     process: str = ""
     """Name of the process in the run, such as `server` or `worker-3`."""
@@ -109,12 +112,12 @@ class Container:
     """Environment variables of the process."""
 
     def run_argv(self, mounts: Sequence[Mount]) -> list[str]:
-        """Return the command line that precedes the command in the container.
+        """Return the command line up to the command that runs in the container.
 
-        It ends with the environment variables.
+        The result includes the environment variables.
 
         Args:
-            mounts: Mounts of the suite. The mounts of the user are added.
+            mounts: Mounts that the suite needs. The user's mounts are added to them.
         """
         all_mounts = [*mounts, *map(Mount.read, self.mounts)]
         env = {**OWN_VARIABLES, **passed_variables(), **self.env}
@@ -125,10 +128,10 @@ class Container:
         ]
 
     def ending(self, processes: Sequence[str]) -> list[str]:
-        """Return the command line that ends the containers of these processes of the run.
+        """Return the command line that ends the containers of the given processes.
 
-        It is empty if containers end with their clients. The command fails with a message if no
-        container is left, which is not an error.
+        The list is empty if containers end with their client processes. If no container is left,
+        the command fails with a message, which is not an error.
         """
         if self.program not in WITH_DAEMON:
             return []
@@ -141,7 +144,7 @@ class Container:
 
 
 def passed_variables() -> dict[str, str]:
-    """Return the environment variables of this process that workers in a container receive."""
+    """Return the environment variables that are passed from this process into a container."""
     prefixes = (*PASSED_VARIABLES, *tuning_variables())
     return {
         name: value
@@ -151,26 +154,26 @@ def passed_variables() -> dict[str, str]:
 
 
 def container_name(run: str, process: str) -> str:
-    """Return a container name that docker and podman accept.
+    """Return a container name that is valid for docker and podman.
 
-    It depends only on the folder of the run and the process.
+    The name depends only on the folder of the run and the name of the process.
     """
     return f"suite-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{process}"
 
 
 def from_config(config: EnvironmentConfig, gpus: bool, log: Callable[[str], object]) -> Container:
-    """Return the container that `environment.*` specifies, after checking that it can be used.
+    """Return the container that `environment.*` specifies, after checking it.
 
-    The checks are made here so that an obstacle is reported before the time of a run starts.
-    Containers that earlier runs left on this machine are ended.
+    The checks run here so that a problem is reported before the clock of a run starts. Containers
+    that earlier runs left on this machine are ended.
 
     Args:
         config: Settings of the environment.
         gpus: Make the GPUs available in the container.
-        log: Receives a line for each container that is ended.
+        log: Function that receives a line for each container that is ended.
 
     Raises:
-        ValueError: The container cannot be used. The message has one line.
+        ValueError: The container cannot be used. The message is a single line.
     """
     program, image = config.name, config.image or ""
     if not image:
@@ -197,7 +200,7 @@ def from_config(config: EnvironmentConfig, gpus: bool, log: Callable[[str], obje
 def _image_id(program: str, image: str) -> str:
     """Return the digest of an image.
 
-    Raises ValueError if the daemon does not respond, or does not have the image.
+    Raises ValueError if the daemon does not respond or does not have the image.
     """
     result = _query(
         program,
@@ -224,7 +227,7 @@ def _image_id(program: str, image: str) -> str:
 
 
 def _image_file(program: str, image: str) -> str:
-    """Return the absolute path of an image, or the name of a container of enroot.
+    """Return the absolute path of an image, or the name of an enroot container.
 
     The image is a file or a folder.
 
@@ -254,9 +257,9 @@ def _image_file(program: str, image: str) -> str:
 
 
 def _query(*argv: str) -> CommandResult:
-    """Run a command of a container program.
+    """Run a query command of a container program.
 
-    Raises ValueError if it does not respond in time or cannot be started.
+    Raises ValueError if the program does not respond in time or cannot be started.
     """
     outcome = captured(argv, ANSWER_SECONDS)
     if outcome.code is None:
@@ -267,11 +270,11 @@ def _query(*argv: str) -> CommandResult:
 
 
 def end_leftovers(program: str, log: Callable[[str], object]) -> None:
-    """End containers whose controller ran on this machine and was killed before it could end them.
+    """End the containers of controllers on this machine that were killed.
 
     Args:
         program: `docker` or `podman`.
-        log: Receives a line for each container that is ended.
+        log: Function that receives a line for each container that is ended.
     """
     columns = f'--format={{{{.ID}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}\t{{{{.Label "{RUN_LABEL}"}}}}'
     for line in _query(
@@ -284,15 +287,15 @@ def end_leftovers(program: str, log: Callable[[str], object]) -> None:
 
 
 def _owner() -> str:
-    """Return the owner of the containers that this process starts.
+    """Return a string that identifies this process as the owner of its containers.
 
-    The text contains the machine, the process id, and the start time in whole seconds.
+    The string contains the machine, the process id, and the start time in whole seconds.
     """
     return f"{platform.node()}/{os.getpid()}/{psutil.Process().create_time():.0f}"
 
 
 def _is_gone(owner: str) -> bool:
-    """Check whether the owner was a process on this machine and has ended."""
+    """Check whether the owner of a container was a process on this machine and has ended."""
     node, pid, created = owner.rsplit("/", 2)
     if node != platform.node():
         return False
@@ -303,7 +306,7 @@ def _is_gone(owner: str) -> bool:
 
 
 def _with_daemon(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    """Return the options that docker and podman have in common, without the image."""
+    """Return the options that docker and podman share, without the image."""
     argv = [
         container.program,
         "run",
@@ -325,14 +328,15 @@ def _with_daemon(container: Container, mounts: Sequence[Mount]) -> list[str]:
 
 
 _LOCKS = ["--ulimit=memlock=-1", "--ulimit=stack=67108864"]
-"""Limits for GPUs and InfiniBand, which access locked memory: more than a daemon allows.
+"""Memory lock and stack limits for GPUs and InfiniBand, which need more locked memory than a daemon
+allows by default.
 
-Runs on CPUs do not lock memory.
+Runs on CPUs do not need these limits.
 """
 
 
 def _docker(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    # --userns: files belong to the user, even if the daemon maps the user ids of containers to a
+    # --userns=host: files belong to the user even if the daemon maps the container's user ids to a
     # different range.
     argv = ["--userns=host"]
     argv += [f"--group-add={group}" for group in os.getgroups() if group != os.getgid()]
@@ -341,8 +345,8 @@ def _docker(container: Container, mounts: Sequence[Mount]) -> list[str]:
 
 
 def _podman(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    # Without root, files belong to the user, the user's groups are kept, and limits cannot be
-    # raised above the user's limits.
+    # Rootless mode: files belong to the user, the user's groups are kept, and limits cannot exceed
+    # the user's limits.
     argv = ["--security-opt=label=disable"]
     if os.getuid() != 0:
         argv += ["--userns=keep-id", "--group-add=keep-groups", "--ulimit=host"]
@@ -375,9 +379,9 @@ _BUILDERS: dict[str, Callable[[Container, Sequence[Mount]], list[str]]] = {
 
 
 def _fields(mount: Mount, target: str, read_only: str) -> list[str]:
-    """Return the fields of `--mount`.
+    """Return the fields of a `--mount` option.
 
-    The programs use different names for the target and for read-only.
+    docker and podman use different names for the target and for read-only mounts.
     """
     return [
         "type=bind",
@@ -388,9 +392,9 @@ def _fields(mount: Mount, target: str, read_only: str) -> list[str]:
 
 
 def _csv(fields: Sequence[str]) -> str:
-    """Return fields as a line of CSV, the format of `--mount`.
+    """Format fields as a line of CSV, which is the format of `--mount`.
 
-    A comma in a path therefore does not separate fields.
+    CSV quotes a comma in a path, so that the comma does not separate fields.
     """
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(fields)
@@ -398,5 +402,5 @@ def _csv(fields: Sequence[str]) -> str:
 
 
 def _inside(container: Container, mounts: Sequence[Mount]) -> str:
-    """Return the path of the folder of the run in the container."""
+    """Return the path of the run's folder in the container."""
     return next(mount.target for mount in mounts if mount.source == container.run)

@@ -1,7 +1,8 @@
-"""Environments of worker processes: a command prefix, a Python interpreter, and a path map.
+"""Environments of worker processes.
 
-A venv, the running interpreter, and a container (`suite.environments.containers`) differ only in
-these three, so the rest of the runner treats them alike.
+An environment consists of a command prefix, a Python interpreter, and a path map. A venv, the
+current interpreter, and a container (`suite.environments.containers`) differ only in these three
+values, so all other code treats them alike.
 """
 
 import json
@@ -27,7 +28,9 @@ RESERVED_NAMES = ("auto", "current", "custom", *containers.PROGRAMS)
 """Names of environments that are not venvs."""
 
 PYTHONPATH_WRAPPER = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
-"""Shell code that runs its arguments in the same process, with `$0` first on the Python path."""
+"""Shell code that executes the command in its arguments, with the folder `$0` first on the Python
+path.
+"""
 
 DESCRIBE_SCRIPT = """
 import importlib.metadata, json, os, re, sys
@@ -59,34 +62,34 @@ class Environment:
     command_prefix: tuple[str, ...]
     """Command prefix before the Python, such as `("numactl", "--interleave=all")`.
 
-    It runs inside the container, if any.
+    In a container, the prefix runs inside the container.
     """
     python: str
-    """Path of the Python interpreter inside the environment."""
+    """Path of the Python interpreter. For a container, this is the path inside the container."""
     path_map: Mapping[str, str] = field(default_factory=dict)
-    """Path inside the environment by host folder.
+    """Maps folders on the host to the corresponding folders inside the environment.
 
-    All paths outside these folders are the same on the host and inside.
+    All other paths are the same on the host and inside the environment.
     """
     python_path: tuple[str, ...] = ()
-    """Host folders of plugins.
+    """Folders of plugins on the host.
 
-    They come first on the Python path, before the PYTHONPATH of the environment.
+    These folders precede the PYTHONPATH of the environment.
     """
     container: containers.Container | None = None
-    """Container in which all commands run. None: they run on the host."""
+    """Container in which all commands run, or None if they run directly on the host."""
 
     def command(self, *args: str | os.PathLike[str]) -> list[str]:
         """Return the command line that runs Python with `args` in this environment.
 
-        An argument that is a path below a mapped folder is translated. A path inside an argument
-        (`--file=/data/x`) is not translated: pass it as a separate argument.
+        Each argument that is a path below a mapped folder is translated. Paths inside an argument
+        (`--file=/data/x`) are not translated, so pass the path as a separate argument.
         """
         python = [self.python, *(self.map_path(arg) for arg in args)]
         folders = [*self.python_path, *([str(PROJECT)] if self.container and IN_CHECKOUT else [])]
         if folders:
-            # The path is set inside the environment, because environment variables of the host do
-            # not reach a container.
+            # Set the path inside the environment, because environment variables of the host are not
+            # passed to a container.
             path = ":".join(map(self.map_path, folders))
             python = ["sh", "-c", PYTHONPATH_WRAPPER, path, *python]
         container_argv = (
@@ -95,7 +98,9 @@ class Environment:
         return [*container_argv, *self.command_prefix, *python]
 
     def of_process(self, folder: Path, name: str, env: Mapping[str, str]) -> "Environment":
-        """Return the environment for a process of a run. Only a container depends on the process.
+        """Return the environment for a process of a run.
+
+        Only container environments depend on the process.
 
         Args:
             folder: Folder of the run, which is mounted into the container.
@@ -111,7 +116,7 @@ class Environment:
     def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
         """Return the command line that ends the containers of a run.
 
-        It is empty if no container outlives its client.
+        The list is empty if no container outlives its client process.
 
         Args:
             folder: Folder of the run.
@@ -124,7 +129,7 @@ class Environment:
         )
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
-        """Return a path inside the environment.
+        """Translate a path on the host to the path inside the environment.
 
         The longest mapped folder that contains the path is replaced.
         """
@@ -133,7 +138,7 @@ class Environment:
     def _mounts(self, container: containers.Container) -> list[containers.Mount]:
         """Return the mounts of a container.
 
-        Code, plugins, and data are read-only. The folder of the run is writable.
+        Code, plugins, and data are mounted read-only. The folder of the run is writable.
         """
         data = data_root()
         read_only = [
@@ -162,8 +167,8 @@ def resolve(
             name of a venv), `command_prefix`, `python`, `path_map`, and for a container `image`,
             `mounts`, and `options`.
         framework_default_name: Name of the venv for `auto`, such as `torch` or `tensorflow-cpu`.
-        device: Device of the run. With `cuda`, a container gets the GPUs.
-        tell: Receives warnings about the environment, which is used nevertheless.
+        device: Device of the run. With `cuda`, the GPUs are available in a container.
+        tell: Function that receives warnings about an environment that is still usable.
 
     Raises:
         ValueError: The name is unknown, the venv or the image does not exist, or keys contradict
@@ -208,10 +213,10 @@ def resolve(
 
 
 def libraries_of(name: str, python: Path) -> tuple[str, ...]:
-    """Return the command prefix that adds library folders to `LD_LIBRARY_PATH` of a venv.
+    """Return the command prefix that adds library folders of a venv to `LD_LIBRARY_PATH`.
 
-    The prefix is empty if the framework finds its libraries without it. The lock specifies the
-    folders.
+    The lock file specifies the folders. The prefix is empty if the framework finds its libraries
+    without it.
 
     Args:
         name: Name of the venv.
@@ -228,24 +233,26 @@ def libraries_of(name: str, python: Path) -> tuple[str, ...]:
 
 
 class Description(NamedTuple):
-    """Installed versions and environment variables in an environment."""
+    """Package versions and environment variables in an environment."""
 
     versions: Mapping[str, str | None]
-    """Installed version by distribution name. None if the distribution is not installed."""
+    """Maps the name of a distribution to its installed version, or to None if it is not
+    installed.
+    """
     env: Mapping[str, str]
     """Environment variables of a process in the environment that are recorded with a run.
 
     Secrets are removed.
 
-    PYTHONPATH does not contain the folders of the suite and of plugins. The values of
-    `sitecustomize` and `usercustomize` are the files that Python ran.
+    The recorded PYTHONPATH does not contain the folders of the suite and of plugins. The values of
+    `sitecustomize` and `usercustomize` are the paths of the files that Python executed.
     """
 
 
 def describing_command(environment: Environment, packages: Sequence[str]) -> list[str]:
     """Return the command line that prints a `Description` of an environment as JSON.
 
-    No package is imported.
+    The command imports none of the packages.
     """
     arguments = json.dumps([list(packages), recorded_prefixes(), SECRET, HIDDEN])
     return environment.command("-c", DESCRIBE_SCRIPT, arguments)
@@ -254,7 +261,7 @@ def describing_command(environment: Environment, packages: Sequence[str]) -> lis
 def description_from(text: str, environment: Environment) -> Description:
     """Parse the description of an environment from the output of a command.
 
-    Raises ValueError if its last line is different.
+    Raises ValueError if the last line of the output is not a description.
     """
     try:
         printed = json.loads(last_line(text))
@@ -285,15 +292,17 @@ def _other_folders(python_path: str, environment: Environment) -> str:
 def describe(
     environment: Environment, packages: Sequence[str], timeout_seconds: float = 60.0
 ) -> Description:
-    """Return the installed versions and the environment variables in an environment.
+    """Return the package versions and environment variables in an environment.
+
+    The function starts the environment's Python.
 
     Args:
-        environment: The environment, whose Python is started.
+        environment: The environment.
         packages: Distributions whose versions are returned.
-        timeout_seconds: Time after which the Python is killed.
+        timeout_seconds: Timeout after which the Python process is killed.
 
     Raises:
-        ValueError: The Python does not respond. The message has one line.
+        ValueError: The Python does not respond. The message is a single line.
     """
     command = describing_command(environment, packages)
     problem = f"environment {environment.name}: {environment.python} does not respond"
@@ -309,7 +318,7 @@ def describe(
 def installed_versions(
     environment: Environment, packages: Sequence[str]
 ) -> Mapping[str, str | None]:
-    """Return the installed version (None if not installed) by distribution name.
+    """Return the installed version, or None, of each distribution.
 
     Raises ValueError like `describe`.
     """
@@ -317,16 +326,16 @@ def installed_versions(
 
 
 class Descriptions:
-    """Cache of the descriptions of a command.
+    """Cache of environment descriptions for a command.
 
-    A Python is started once per environment, not for each job of a sweep.
+    With the cache, a sweep starts Python once per environment instead of once per job.
     """
 
     def __init__(self) -> None:
         self._descriptions: dict[tuple[str, ...], Description] = {}
 
     def of(self, environment: Environment, packages: Sequence[str]) -> Description:
-        """Return the result of `describe`, which is called once for these arguments."""
+        """Return the result of `describe`, which is called once for the same arguments."""
         key = (repr(environment), *packages)
         if key not in self._descriptions:
             self._descriptions[key] = describe(environment, packages)
@@ -334,9 +343,9 @@ class Descriptions:
 
 
 def _check_name(name: str) -> None:
-    """Raise ValueError for an invalid name of an environment.
+    """Raise ValueError if the name of an environment is invalid.
 
-    A name is valid if it is reserved, or names a venv that exists or can be created.
+    A name is valid if it is reserved, or if a venv with this name exists or can be created.
     """
     allowed = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in allowed:
@@ -344,9 +353,9 @@ def _check_name(name: str) -> None:
 
 
 def _venv_python(name: str, warn: Callable[[str], object]) -> Path:
-    """Return the Python of a finished venv.
+    """Return the Python of a complete venv.
 
-    An outdated venv is used with a warning through `warn`.
+    If the venv is outdated, the function calls `warn` and still returns its Python.
     """
     status = venvs.status(name)
     create = f"suite env create {name}"

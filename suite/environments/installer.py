@@ -1,9 +1,9 @@
-"""Installs packages with uv, using the settings of pip.
+"""Install packages with uv, using the settings of pip.
 
-uv takes a fifth of pip's time (docs/how-to/install_and_environments.md).
+uv needs 20 % of pip's time (docs/how-to/install_and_environments.md).
 
-`python -m suite.environments.installer ARGUMENTS` installs the packages in ARGUMENTS into this
-Python, without dependencies.
+`python -m suite.environments.installer ARGUMENTS` installs the packages in ARGUMENTS into the
+current Python environment, without dependencies.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ VARIABLES = {
     "find-links": "UV_FIND_LINKS", "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE",
     "proxy": "ALL_PROXY", "timeout": "UV_HTTP_TIMEOUT",
 }  # fmt: skip
-"""Environment variables of uv by the setting of pip. uv does not read the settings of pip
-(docs.astral.sh/uv/pip/compatibility). Several values are separated by spaces in both, except that
-uv separates links by commas.
+"""Maps a setting of pip to the equivalent environment variable of uv. uv does not read pip's
+settings (docs.astral.sh/uv/pip/compatibility). Several values are separated by spaces in pip
+and uv, except that uv separates links by commas.
 """
 
 
 def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     """Return the command that installs packages without dependencies, and its variables.
 
-    The environment variables contain the settings from pip's files and from `PIP_…` variables. A
-    variable of uv that is already set takes precedence.
+    The environment variables contain the settings from pip's configuration files and from `PIP_…`
+    variables. uv variables that are already set take precedence.
 
     Args:
         python: Interpreter into whose environment the packages are installed.
@@ -43,7 +43,7 @@ def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     settings = _settings()
     no_index = settings.get("no-index", "").lower() in ("1", "true", "yes", "on")
     variable_names = VARIABLES if no_index else {**VARIABLES, **INDEXES}
-    # Like pip, uv then chooses the best version in all indexes.
+    # With this strategy, uv chooses the best version from all indexes, as pip does.
     env = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
     for name in variable_names.keys() & settings.keys():
         env[variable_names[name]] = ("," if name == "find-links" else " ").join(
@@ -57,7 +57,7 @@ def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
 def _settings() -> dict[str, str]:
     """Return the settings of pip by name.
 
-    Environment variables override files, and the section `[install]` of a file overrides
+    Environment variables override configuration files. In a file, the section `[install]` overrides
     `[global]`.
     """
     output = captured([sys.executable, "-m", "pip", "config", "list"]).out.splitlines()
@@ -71,7 +71,7 @@ def _settings() -> dict[str, str]:
 
 
 def main() -> None:
-    """Replace this process by uv."""
+    """Replace this process with uv."""
     command, env = install(sys.executable, *sys.argv[1:])
     os.execve(command[0], command, {**os.environ, **env})
 

@@ -1,8 +1,8 @@
-"""Reads the locks in `environments/`: the packages of each environment, with exact versions.
+"""Read the lock files in `environments/`, which pin all packages of each environment.
 
-A lock is a pip requirements file that pins every package, including transitive dependencies. It is
-installed with `--no-deps`, so that no package is installed that the lock does not name. Comments at
-its head contain the facts that pip has no syntax for:
+A lock file is a pip requirements file that pins every package, including transitive dependencies.
+It is installed with `--no-deps`, so that only packages in the lock file are installed. Comments at
+the top of the file contain the facts for which pip has no syntax:
 
     # tried: Linux x86_64, Python 3.11, CPU       or  # not tried: why
     # python: 3.10-3.13                           Python versions, both ends included
@@ -11,8 +11,8 @@ its head contain the facts that pip has no syntax for:
     # cuda: 13.0 sm_75 sm_80 compute_90           CUDA version and targets of the framework
     # libraries: nvidia/*/lib                     folders with the framework's shared libraries
 
-Without `framework`, the environment is not that of a framework. Without `cuda`, the framework runs
-on CPUs.
+Without `framework`, the environment contains no framework. Without `cuda`, the framework runs on
+CPUs only.
 """
 
 import functools
@@ -31,7 +31,7 @@ from suite.environments.builds import Build
 from workloads import files
 
 Version = tuple[int, int]
-"""Major and minor version of Python, such as (3, 11)."""
+"""Major and minor version of Python as a tuple, such as (3, 11)."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,21 @@ class Lock:
     name: str
     path: Path
     mark: str
-    """`tried: where`, or `not tried: why`."""
+    """The line `tried: where` or `not tried: why`."""
     python_first: Version
     python_last: Version
     framework: str
-    """Distribution name of the framework. Empty for the locks of the controller."""
+    """Distribution name of the framework. The string is empty for the controller's lock files."""
     imports: tuple[str, ...]
     requirements: tuple[Requirement, ...]
     build: Build | None = None
     libraries: str = ""
-    """Glob pattern below site-packages. Empty if the framework finds its libraries without it."""
+    """Glob pattern of the library folders, relative to site-packages. The string is empty if the
+    framework finds its libraries without it.
+    """
 
     def pins(self, python: Version) -> dict[str, str]:
-        """Return the pinned versions for a Python version by canonical distribution name."""
+        """Return the pinned versions for a Python version, by canonical distribution name."""
         environment = {"python_version": "{}.{}".format(*python)}
         return {
             canonicalize_name(requirement.name): next(iter(requirement.specifier)).version
@@ -67,12 +69,12 @@ class Lock:
 
     @property
     def python_range(self) -> str:
-        """The supported Python versions as text, such as `3.10 to 3.13`."""
+        """Return the supported Python versions as text, such as `3.10 to 3.13`."""
         return "{}.{} to {}.{}".format(*self.python_first, *self.python_last)
 
     @property
     def tried(self) -> bool:
-        """True if runs have been tried in this environment."""
+        """Return True if this environment was tested with actual runs."""
         return not self.mark.startswith("not")
 
 
@@ -82,7 +84,10 @@ def folder(project: Path = PROJECT) -> Path:
 
 
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
-    """Return the lock of every framework environment that can be created, by name, sorted."""
+    """Return the lock files of all framework environments that can be created.
+
+    The result is sorted by the name of the environment.
+    """
     locks = (
         read(path) for path in sorted(folder(project).glob("*.txt"), key=lambda path: path.stem)
     )
@@ -93,12 +98,12 @@ def read(path: Path) -> Lock:
     """Parse a lock file.
 
     Raises:
-        ValueError: A line is not valid in a lock. The message contains the file and the line.
+        ValueError: A line is not valid in a lock file. The message contains the file and the line.
     """
     return _parsed(path, files.read_text(path))
 
 
-@functools.lru_cache(maxsize=64)  # a sweep reads the lock for each of its jobs
+@functools.lru_cache(maxsize=64)  # a sweep reads the lock file for each job
 def _parsed(path: Path, text: str) -> Lock:
     head = dict(
         re.findall(
@@ -133,7 +138,10 @@ def _parsed(path: Path, text: str) -> Lock:
 
 
 def _requirements(path: Path, text: str) -> list[Requirement]:
-    """Return the pinned packages. Every line must be `name==version`, with or without a marker."""
+    """Return the pinned packages.
+
+    Every line must have the form `name==version`, with or without a marker.
+    """
     requirements = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -156,16 +164,16 @@ def _requirements(path: Path, text: str) -> list[Requirement]:
 
 
 def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str | None) -> str:
-    """Return the first environment whose framework runs on these GPUs with this driver.
+    """Return the first environment whose framework can run on the given GPUs and driver.
 
     Args:
         names: Names of environments, in order of preference.
         capabilities: Compute capabilities of the devices, such as `9.0`.
-        driver_cuda: Newest CUDA version that the driver supports. None if unknown.
+        driver_cuda: Newest CUDA version that the driver supports, or None if unknown.
 
     Returns:
-        Name of the environment. If no build fits, the first name: `Build.why_not` then has the
-            reason for the user.
+        Name of the environment. If no build can run, the first name is returned. `Build.why_not`
+        then returns the reason for the user.
     """
     framework_environments = framework_locks()
     builds = {
@@ -180,15 +188,16 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
 
 
 def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
-    """Return a hash of all inputs of an installed environment.
+    """Return a hash of all inputs that determine an installed environment.
 
-    The inputs are the lock, the metadata of the suite, and the path of the checkout. A checkout is
-    installed editable. An environment therefore runs the code of the checkout that created it.
+    The inputs are the lock file, the metadata of the suite, and the path of the checkout. The path
+    is included because a checkout is installed in editable mode, so an environment runs the code of
+    the checkout that created it.
 
     Args:
-        lock: Lock of the environment.
+        lock: Lock file of the environment.
         project: Checkout whose metadata is hashed.
-        creator: Path of the checkout that created the environment. Empty: `project`.
+        creator: Path of the checkout that created the environment. The default is `project`.
 
     Returns:
         SHA-256 in hexadecimal digits.

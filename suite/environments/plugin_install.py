@@ -1,6 +1,6 @@
-"""Installs a plugin, which is a folder or a wheel, for plugins.py.
+"""Install a plugin, which is a folder or a wheel.
 
-The target folder is named after a digest of the plugin's content.
+The name of the target folder is a digest of the plugin's content. plugins.py uses this module.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from workloads.held_folder import HeldFolder
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
 IGNORED_TOP_FOLDERS = {"build", "dist"}
-"""Build output. Like hidden files, it is neither copied nor part of the digest."""
+"""Folders with build output. Like hidden files, they are neither copied nor included in the
+digest.
+"""
 REPAIR_HINT = (
     "Packages are not downloaded: repair the plugin, or set plugins to its wheel (pip wheel"
     " --no-deps FOLDER)"
 )
 INSTALL_SECONDS = 300.0
 PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", "--no-deps")
-"""Arguments of pip. uv is not used, because it would keep each build in its cache."""
+"""Arguments of pip. pip is used instead of uv because uv would keep each build in its cache."""
 
 
 def plugin_source(text: str) -> Path:
     """Return the absolute path of a plugin's folder or wheel.
 
     Raises:
-        ValueError: The path does not exist or is not a package. The message has one line.
+        ValueError: The path does not exist or is not a package. The message is a single line.
     """
     path = expand_user(text).absolute()
     if not path.exists():
@@ -64,9 +66,9 @@ def plugin_source(text: str) -> Path:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the regular files of a package, sorted.
+    """Yield the regular files of a package in sorted order.
 
-    IGNORED_FILES and IGNORED_TOP_FOLDERS are left out.
+    IGNORED_FILES and IGNORED_TOP_FOLDERS are skipped.
     """
     for name, folders, names in os.walk(folder):
         at_top = IGNORED_TOP_FOLDERS if Path(name) == folder else set()
@@ -79,7 +81,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _digest(source: Path) -> str:
     """Return a hash of file names and contents, as 16 hexadecimal digits.
 
-    It identifies an installation.
+    The hash identifies the installed content.
     """
     digest = hashlib.sha256()
     for path in _files(source) if source.is_dir() else [source]:
@@ -90,21 +92,21 @@ def _digest(source: Path) -> str:
 
 
 def install(source: Path, text: str, keep: bool = True) -> Path:
-    """Install a plugin into the folder for its content, unless the folder exists.
+    """Install a plugin into a folder named by its digest, unless the folder exists.
 
-    The folder appears only when it is complete.
+    The folder is created atomically, after the installation is complete.
 
     Args:
         source: The plugin's folder or wheel.
         text: The plugin as the user specified it, for messages.
-        keep: False: install a new plugin into a temporary folder, which is deleted when this
-            process ends.
+        keep: If False, a new plugin is installed into a temporary folder, which is deleted when
+            this process ends.
 
     Returns:
         The folder with the installed plugin.
 
     Raises:
-        ValueError: The plugin cannot be installed. The message has one line.
+        ValueError: The plugin cannot be installed. The message is a single line.
     """
     root = env_root() / "plugins"
     name = source.name if source.is_dir() else source.name.partition("-")[0]
@@ -129,7 +131,7 @@ def install(source: Path, text: str, keep: bool = True) -> Path:
         (held.path / "installed").chmod(0o755)
         try:
             (held.path / "installed").rename(final)
-        except OSError:  # a concurrent process was faster
+        except OSError:  # a concurrent process has already created the folder
             if not final.is_dir():
                 raise
     finally:
@@ -140,7 +142,7 @@ def install(source: Path, text: str, keep: bool = True) -> Path:
 def _pip_install(source: Path, scratch: Path, text: str) -> None:
     """Install a plugin into `scratch`/installed.
 
-    A folder is copied first, because a build writes into its folder.
+    A plugin's folder is copied first, because a build writes into the folder.
 
     Args:
         source: The plugin's folder or wheel.
@@ -191,7 +193,7 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
 def _error_line(output: str) -> str:
     """Return the line of pip's output that contains the cause.
 
-    This is the last line that the build printed, or else the last error.
+    The result is the last line that the build printed, or otherwise the last error.
     """
     lines = [line.strip(" │\t") for line in output.splitlines() if line.strip(" │\t")]
     ends = [number for number, line in enumerate(lines) if "[end of output]" in line]

@@ -1,13 +1,13 @@
-"""Plugins: `plugins=[PATH or NAME]` adds the workloads and frameworks of a different package.
+"""Plugins: `plugins=[PATH or NAME]` adds workloads and frameworks of other packages.
 
-pip installs a folder or wheel once, into a separate folder that is named after a digest of its
-content (`plugins/` below the environments). This folder comes first on the Python path of the
-controller and of every worker.
+pip installs a folder or wheel once, into a separate folder whose name is a digest of its content
+(`plugins/` in the folder of environments). The separate folder comes first on the Python path of
+the controller and of every worker.
 
-No environment is changed. All environments, including read-only environments and containers,
-therefore use the same plugin, a running sweep keeps the version with which it began, and a plugin
-is removed by deleting its folder. A distribution that is installed already is used as it is.
-Packages are not downloaded.
+The environments themselves are not modified. All environments, including read-only environments and
+containers, therefore use the same plugin. A running sweep keeps the plugin version with which it
+started. To remove a plugin, delete its folder. A distribution that is already installed is used
+without changes. Packages are never downloaded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from workloads.api.trainer_info import framework_trainers, package_trainers
 
 IMPORT_HINT = "It must be importable, with all its dependencies installed in the same environment"
 TRAINER_CHECK_SECONDS = 300.0
-"""Timeout for importing a trainer.
+"""Timeout in seconds for importing a trainer.
 
 The first import of a framework from a slow disk takes a minute.
 """
@@ -61,14 +61,14 @@ _LOADERS: dict[str, tuple[Callable[[str], Any], type]] = {
     registry.LAUNCHERS: (registry.load_launcher, Launcher),
     registry.TRAINERS: (framework_trainers, Mapping),
 }
-"""The function that loads an entry point, and the type of the loaded object, by group of entry
-points.
+"""Maps a group of entry points to the function that loads an entry point, and to the type of the
+loaded object.
 """
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A distribution with workloads, frameworks, trainers, data sets, studies, or launchers."""
+    """A distribution that defines workloads, frameworks, trainers, data sets, and so on."""
 
     argument: str
     """The plugin as the user specified it."""
@@ -77,21 +77,21 @@ class Plugin:
     folder: Path | None
     """Folder into which the suite installed the plugin.
 
-    None if it is part of the controller's environment.
+    None if the plugin is part of the controller's environment.
     """
     entry_points: tuple[tuple[str, str], ...]
     """Group and name of each entry point."""
 
 
 def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, ...]:
-    """Install missing plugins, add them to the Python path of this process, and check them.
+    """Install missing plugins, add them to this process's Python path, and check them.
 
     Args:
         arguments: Paths or names of plugins, as the user specified them.
         installs: False for a dry run, which installs a new plugin into a temporary folder.
 
     Raises:
-        ValueError: A plugin cannot be installed or used. The message has one line.
+        ValueError: A plugin cannot be installed or used. The message is a single line.
     """
     plugins: dict[str, Plugin] = {}
     for text in arguments:
@@ -112,15 +112,15 @@ def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, .
 
 
 def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environment:
-    """Return the environment with the plugins on its Python path.
+    """Return a copy of the environment with the plugins on its Python path.
 
     Args:
         environment: Environment of the workers.
         plugins: The plugins of the command.
 
     Raises:
-        ValueError: A plugin from the controller's environment has a different version in this
-            environment, or is missing.
+        ValueError: A plugin of the controller's environment is missing in this environment, or has
+            a different version.
     """
     installed = [plugin for plugin in plugins if plugin.folder is None]
     versions = (
@@ -142,7 +142,7 @@ def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environ
 def check_trainer(
     environment: Environment, workload: str, framework: str, plugins: Sequence[Plugin]
 ) -> None:
-    """Import the trainer of a plugin in the environment in which it will run.
+    """Check that a plugin's trainer can be imported in the workers' environment.
 
     Built-in trainers are not checked.
 
@@ -174,7 +174,7 @@ def check_trainer(
 def _activate_plugin(text: str, installs: bool) -> Plugin:
     """Make a plugin importable in this process, and return it.
 
-    Raises ValueError if it has no entry points.
+    Raises ValueError if the plugin has no entry points.
     """
     dist = _installed_distribution(text)
     folder = None
@@ -195,10 +195,12 @@ def _activate_plugin(text: str, installs: bool) -> Plugin:
 
 
 def _installed_distribution(text: str) -> Distribution | None:
-    """Return the installed distribution that matches a requirement (`lines`, `lines>=1.0`).
+    """Return the installed distribution that matches a requirement.
+
+    Examples of requirements are `lines` and `lines>=1.0`.
 
     Returns:
-        None if `text` is a path, or if the distribution is not installed.
+        The distribution. None if `text` is a path, or if the distribution is not installed.
 
     Raises:
         ValueError: A different version of the distribution is installed.
@@ -217,9 +219,10 @@ def _installed_distribution(text: str) -> Distribution | None:
 
 
 def _check_loadable(plugin: Plugin) -> None:
-    """Load all entry points, and check their types.
+    """Load all entry points of a plugin, and check their types.
 
-    Raises ValueError. The classes of trainers need their framework.
+    Raises ValueError if the check fails. Trainers are not loaded, because they need their
+    framework.
     """
     for group, name in plugin.entry_points:
         subject = f"plugins={plugin.argument}: its {registry.kind_of(group)} '{name}'"

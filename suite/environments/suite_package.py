@@ -1,6 +1,6 @@
-"""Installs the package of the suite into environments.
+"""Install the suite's package into environments.
 
-The installation is editable from a checkout, and a copy for an installed package.
+A checkout is installed in editable mode. An installed package is copied.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ DISTRIBUTION = "time-to-target"
 
 
 def is_checkout(project: Path) -> bool:
-    """Check whether `project` is a checkout, which can be installed editable.
+    """Check whether `project` is a checkout, which can be installed in editable mode.
 
-    Return False for the site-packages folder into which this package was installed.
+    Returns False for the site-packages folder into which this package was installed.
     """
     return IN_CHECKOUT or project != PROJECT
 
 
 def fingerprint(project: Path) -> bytes:
-    """Return bytes that change whenever environments must install the package again."""
+    """Return bytes that change if environments must install the package again."""
     if is_checkout(project):
         metadata_file = project / "setup.cfg"
         return metadata_file.read_bytes() if metadata_file.exists() else b""
@@ -34,14 +34,14 @@ def fingerprint(project: Path) -> bytes:
 def copy_into(site_packages: Path) -> None:
     """Install the running package into another environment by copying its files.
 
-    It is pure Python.
+    Copying is sufficient because the package is pure Python.
     """
     for name in ("suite", "workloads"):
         shutil.rmtree(site_packages / name, ignore_errors=True)
     for old in site_packages.glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
         shutil.rmtree(old)
     for file in metadata.distribution(DISTRIBUTION).files or ():
-        # Files outside site-packages are commands, which only this environment needs.
+        # Files outside site-packages are console scripts, which only this environment needs.
         if file.parts[0] != ".." and file.suffix != ".pyc":
             target = site_packages / file
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,9 @@ def copy_into(site_packages: Path) -> None:
 
 
 def entry_points(project: Path) -> set[str]:
-    """Return the entry points that the package declares and that must be visible in an environment.
+    """Return the entry points that the suite's package declares.
+
+    All of them must be visible in an environment.
 
     Returns:
         Group and name of each entry point, such as `suite.trainers ncf.pytorch`.

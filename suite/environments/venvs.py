@@ -1,8 +1,8 @@
-"""Creates, updates, and removes virtual environments from locks, and reports their state.
+"""Create, update, and remove virtual environments, and report their state.
 
-An environment counts as complete if it has a marker with the digest of its lock. The marker is
-written last, so an environment whose creation was interrupted counts as broken and is created again
-from scratch.
+Environments are created from lock files. A complete environment contains a marker file with the
+digest of its lock file. The marker file is written last. An environment whose creation was
+interrupted therefore is `broken`, and is created again from scratch.
 """
 
 import contextlib
@@ -27,45 +27,47 @@ from workloads.api import allowed_text
 
 MARKER = ".suite-ready"
 ERROR_LINES = 15
-"""Number of lines of a failed command's output that are shown."""
+"""Number of output lines of a failed command that are shown."""
 
 PrintLine = Callable[[str], None]
-"""Function that receives one line about the progress, such as `print`."""
+"""Function that receives progress messages, such as `print`."""
 
 
 class CommandFailed(RuntimeError):
-    """A command that creates an environment failed.
+    """Error of a command that creates an environment.
 
-    The message ends with the last lines of its output.
+    The message ends with the last lines of the command's output.
     """
 
 
 @dataclass(frozen=True)
 class EnvironmentStatus:
-    """The state of an environment."""
+    """State of an environment, with its folder, lock file, and Python version."""
 
     name: str
     folder: Path
     lock: Lock | None
-    """None for a venv that was created by hand."""
+    """Lock file of the environment. None for a venv that the user created without a lock file."""
     state: str
-    """`missing`, `broken`, `outdated`, `ready`, or `by hand` (no lock of this name)."""
+    """State: `missing`, `broken`, `outdated`, `ready`, or `by hand` (a venv without a lock file of
+    this name).
+    """
     reason: str = ""
     python_version: str = ""
-    """Python version, such as `3.11.7`. Empty if unknown."""
+    """Python version, such as `3.11.7`. The string is empty if the version is unknown."""
     is_of_another_checkout: bool = False
-    """True for an outdated environment that a different checkout created from the same lock and
-    `setup.cfg`. It works with the code of that checkout.
+    """True for an outdated environment that a different checkout created from the same lock file
+    and `setup.cfg`. The environment works, but runs the code of that checkout.
     """
 
     @property
     def python(self) -> Path:
-        """Path of the environment's interpreter."""
+        """Return the path of the environment's interpreter."""
         return self.folder / "bin" / "python"
 
     @property
     def shown(self) -> str:
-        """The state and its reason, as text for the user."""
+        """Return the state and the reason for it as text for the user."""
         if self.is_of_another_checkout:
             return (
                 f"{self.reason} (usable). To update it, run:"
@@ -124,18 +126,20 @@ def create(
     print_line: PrintLine = print,
     project: Path = PROJECT,
 ) -> None:
-    """Create an environment from its lock, or update it. A ready environment is not changed.
+    """Create an environment from its lock file, or update it.
+
+    An environment in the state `ready` is not changed.
 
     Args:
-        name: Name of the lock.
+        name: Name of the lock file.
         recreate: Start from an empty folder.
-        python: Interpreter of the environment. Default: this interpreter if the lock supports it,
-            else an interpreter on the PATH that the lock supports.
-        print_line: Receives each line of progress.
-        project: Checkout that is installed (editable) into the environment.
+        python: Interpreter of the environment. The default is this interpreter if the lock file
+            supports it, otherwise a supported interpreter on the PATH.
+        print_line: Function that receives progress messages.
+        project: Checkout that is installed into the environment in editable mode.
 
     Raises:
-        ValueError: The lock does not exist, or no Python that it supports was found.
+        ValueError: The lock file does not exist, or no Python that it supports was found.
         CommandFailed: venv or uv failed.
     """
     if name not in locks.framework_locks(project):
@@ -164,13 +168,13 @@ def create(
 def _make(
     current: EnvironmentStatus, keep: bool, python: str | None, log: PrintLine, project: Path
 ) -> None:
-    """Install all packages of the lock, and write the marker.
+    """Install all packages of the lock file, and write the marker file.
 
     Args:
-        current: State of the environment before.
+        current: State of the environment before the installation.
         keep: Install into the existing venv instead of a new venv.
-        python: Interpreter for a new venv. None: `find_python` searches for it.
-        log: Receives lines about the progress.
+        python: Interpreter for a new venv. If None, `find_python` searches for an interpreter.
+        log: Function that receives progress messages.
         project: Checkout that is installed.
     """
     assert current.lock is not None
@@ -187,7 +191,7 @@ def _make(
             f"environment {name} needs Python {lock.python_range}, but {current.python} has version"
             f" {version}"
         )
-    command, env = installer.install(str(current.python))  # reads the settings of pip once
+    command, env = installer.install(str(current.python))  # reads the settings of pip only once
 
     def install(*arguments: str) -> None:
         _run([*command, *arguments], env)
@@ -197,7 +201,7 @@ def _make(
         " a minute or more"
     )
     install("--requirement", str(lock.path))
-    # Two concurrent builds of the same checkout would write the same metadata folder.
+    # Two concurrent builds of the same checkout would write to the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
         if suite_package.is_checkout(project):
             install("--no-build-isolation", "--editable", str(project))
@@ -214,12 +218,12 @@ def remove(name: str, print_line: PrintLine = print, project: Path = PROJECT) ->
 
     Args:
         name: Name of the environment.
-        print_line: Receives each line of progress.
-        project: Checkout whose locks are used.
+        print_line: Function that receives progress messages.
+        project: Checkout whose lock files are used.
 
     Raises:
-        ValueError: The folder does not exist, or is not the folder of an environment directly below
-            the root of environments.
+        ValueError: The folder does not exist, or is not an environment directly inside the folder
+            of environments.
     """
     current = status(name, project)
     if not os.path.lexists(current.folder):
@@ -230,16 +234,16 @@ def remove(name: str, print_line: PrintLine = print, project: Path = PROJECT) ->
 
 
 def find_python(lock: Lock, requested: str | None = None) -> str:
-    """Return an interpreter that the lock supports.
+    """Return an interpreter that the lock file supports.
 
     Args:
-        lock: Lock of the environment.
-        requested: Interpreter to use. None: this interpreter if the lock supports it, else
-            `python3.N` on PATH.
+        lock: Lock file of the environment.
+        requested: Interpreter to use. The default is this interpreter if the lock file supports it,
+            otherwise `python3.N` on the PATH.
 
     Raises:
-        ValueError: No such interpreter was found, or the lock does not support the requested
-            interpreter.
+        ValueError: No supported interpreter was found, or the lock file does not support the
+            requested interpreter.
     """
     first, last = lock.python_first, lock.python_last
     names = [f"python{first[0]}.{minor}" for minor in range(last[1], first[1] - 1, -1)]
@@ -261,7 +265,7 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
 
 
 def _python_version(python: str) -> str | None:
-    """Return the version of an interpreter, such as `3.11.7`. None if it does not run."""
+    """Return the version of an interpreter, such as `3.11.7`, or None if it does not run."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
     outcome = captured([python, "-c", code], 60)
     return outcome.out if outcome.code == 0 else None
@@ -274,9 +278,10 @@ def parsed_version(text: str) -> Version:
 
 
 def _validated_name(name: str) -> str:
-    """Return the name.
+    """Check and return the name of an environment.
 
-    Raises ValueError if it could be a path other than a folder directly below the root.
+    Raises ValueError if the name could be a path to anything except a direct subfolder of the
+    environments' folder.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError(
@@ -287,7 +292,7 @@ def _validated_name(name: str) -> str:
 
 
 def _delete_folder(folder: Path) -> None:
-    """Delete the folder of an environment. Links inside the folder are not followed.
+    """Delete the folder of an environment, without following links inside the folder.
 
     Raises:
         ValueError: The folder is a link, or contains files and is not an environment.
@@ -304,7 +309,8 @@ def _delete_folder(folder: Path) -> None:
         )
     assert folder.parent == env_root(), folder
     if folder.exists():
-        # The marker is deleted first, because a half-deleted environment must not look finished.
+        # Delete the marker file first, because a partially deleted environment must not look
+        # complete.
         (folder / MARKER).unlink(missing_ok=True)
         shutil.rmtree(folder)
 
@@ -312,9 +318,9 @@ def _delete_folder(folder: Path) -> None:
 def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
     """Run a command without printing its output.
 
-    Raises CommandFailed with the last lines of its output.
+    Raises CommandFailed, with the last lines of the output, if the command fails.
     """
-    # With a PYTHONPATH, builds would import packages that the environment does not have.
+    # With PYTHONPATH set, builds would import packages from outside the environment.
     outcome = captured(command, without=("PYTHONPATH", "PYTHONHOME"), also=env)
     if outcome.code != 0:
         lines = f"{outcome.out}\n{outcome.errors}".strip().splitlines()[-ERROR_LINES:]
@@ -325,9 +331,9 @@ def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
 
 @contextlib.contextmanager
 def _exclusive_lock(name: str, log: PrintLine) -> Iterator[None]:
-    """Hold the file lock of an environment in a context.
+    """Hold the file lock of an environment inside the `with` block.
 
-    The system releases the lock if this process dies.
+    The operating system releases the lock if this process dies.
     """
     with open(env_root() / f".{name}.lock", "w", encoding="utf-8") as handle:
         try:

@@ -1,4 +1,4 @@
-"""Definitions of the frameworks, and the start and end of a run's processes.
+"""Framework definitions, and the start and end of a run's processes.
 
 Workers and the controller use this package.
 """

@@ -15,28 +15,28 @@ from workloads.api import Settings, WorkerContext
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
 SERVER_VARIABLE = "SUITE_SERVER"
-"""Environment variable of servers and workers with a server's `address:port` (`update=async`, and
-the KVStore of MXNet).
+"""Environment variable of servers and workers that contains a server's `address:port`. It is
+used with `update=async` and for MXNet's KVStore.
 """
 
 
 @dataclass(frozen=True)
 class Command:
-    """One process to start on a host."""
+    """A process that is started on a host."""
 
     name: str
-    """Name of the process, unique in its run, such as `server` or `worker-R`.
+    """Name of the process, such as `server` or `worker-R`. The name is unique in a run.
 
     The text log of the process has the same name.
     """
     arguments: tuple[str, ...]
-    """Arguments after the host's Python on the command line."""
+    """Command-line arguments after the Python interpreter of the host."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that the run sets for the process."""
     is_server: bool = False
-    """Whether the process is a server for the workers.
+    """True if the process is a server for the workers.
 
-    A server need not end by itself, and the run is over if it does.
+    A server does not have to exit on its own. If it exits, the run ends.
     """
 
 
@@ -44,71 +44,77 @@ class Command:
 class Framework:
     """Definition of a framework.
 
-    A package registers it under the entry-point group `suite.frameworks`.
+    A package registers the definition in the entry-point group `suite.frameworks`.
     """
 
     name: str
     environments: Mapping[str, str]
-    """Name of the environment that `environment=auto` selects, by device (`cpu`, `cuda`)."""
+    """Maps a device type (`cpu`, `cuda`) to the name of the environment that `environment=auto`
+    selects.
+    """
     packages: tuple[str, ...]
-    """Alternative distributions of the framework.
+    """Alternative distributions that provide the framework.
 
-    The version of the installed distribution is the framework's version.
+    The framework's version is the version of the installed distribution.
     """
     processes: Callable[[int, str], int]
-    """Returns the number of worker processes of a host with `update=sync`.
+    """Function that returns the number of worker processes per host with `update=sync`.
 
-    The arguments are the number of devices of the host, and `cpu` or `cuda`. With `update=async`,
-    each device has a process.
+    The function's arguments are the number of the host's devices, and `cpu` or `cuda`. With
+    `update=async`, each device has a process.
     """
     commands: Callable[[RunSpec, str, Rendezvous, Host], list[Command]]
-    """Returns the processes to start on a host.
+    """Function that returns the processes to start on a host.
 
-    The arguments are the run, the path of run.json in the file system of the host's workers, the
-    rendezvous, and the host.
+    The function's arguments are the run, the path of run.json on the host, the rendezvous, and the
+    host.
     """
     static_work_split: bool = False
-    """Whether an operator on CPU cores gives each thread an equal share of its work (OpenMP).
+    """True if operators on CPU cores split their work into equal shares, one per thread (OpenMP).
 
-    Such an operator ends when the slowest core ends. It is False for a thread pool whose threads
-    take the remaining work piece by piece (Eigen).
+    Such an operator waits for the slowest core. The attribute is False for a thread pool that
+    assigns work dynamically (Eigen).
     """
     other_gpu_environments: tuple[str, ...] = ()
-    """Environments that `environment=auto` selects if they support the GPUs and their driver and
-    `environments` does not.
+    """Environments that `environment=auto` selects if `environments` does not support the GPUs or
+    their driver, but these environments do.
     """
     title: str = ""
-    """Name in sentences and descriptions, such as `PyTorch`. Empty: `name`."""
+    """Display name of the framework, such as `PyTorch`. If the string is empty, `name` is
+    displayed.
+    """
     colour: int | None = None
-    """Color slot in figures. None: a slot that no registered framework of the page has."""
+    """Color slot in figures. If None, the figures use a slot that no registered framework on the
+    page uses.
+    """
     tuning_variables: tuple[str, ...] = ()
-    """Prefixes of environment variables with which users tune this framework, such as `TF_`.
+    """Prefixes of environment variables that tune this framework, such as `TF_`.
 
-    TUNING_VARIABLES has the prefixes that apply to all frameworks.
+    TUNING_VARIABLES contains the prefixes that apply to all frameworks.
     """
     max_error_vs_float64: Mapping[str, float] = field(default_factory=dict)
-    """Largest difference of weights and optimizer state from float64 after ten steps on the CPU, by
+    """Maximum deviation of weights and optimizer state from float64 after ten steps on the CPU, by
     optimizer.
 
-    Differences are relative to the largest value of the array. Each figure is the maximum over all
-    variants in tests/workloads/frameworks/test_updates.py, rounded up. Packages with a framework
-    specify the figures.
+    The deviation is relative to the largest value in the array. Each number is the maximum over all
+    variants in tests/workloads/frameworks/test_updates.py, rounded up. Plugins that define a
+    framework must specify these numbers.
     """
     listens_everywhere: Callable[[Settings], bool] = lambda settings: False
-    """Returns whether processes of a run with these settings accept unauthenticated connections on
-    all interfaces.
+    """Function that returns whether a run's processes accept unauthenticated connections on all
+    interfaces, given the run's settings.
     """
     has_gpu_kernels: bool = False
-    """Whether the trainers use GPU kernels of the suite, which `framework.kernels=off` disables."""
+    """True if the trainers use GPU kernels of the suite, which `framework.kernels=off` disables."""
     build_info_script: str = ""
     """Python code that prints a JSON list: [version, CUDA version or null, whether a GPU is
     visible, architectures].
 
-    Empty: the lock file of the environment specifies these facts.
+    If the string is empty, these facts are read from the environment's lock file.
     """
 
     def process_count(self, devices: int, device: str, update: str = "sync") -> int:
-        """Return the number of worker processes of a host.
+        """Return the number of worker processes per host.
 
         Args:
             devices: Number of devices of the host.
@@ -138,7 +144,7 @@ def ports_here(host: Host) -> list[int]:
     """Return a free port for each replica of a host, and a free port for a server.
 
     Raises:
-        ValueError: The address of the host is not an address of this machine.
+        ValueError: The host's address is not an address of this machine.
     """
     try:
         return free_ports(len(host.replicas) + 1, host.address)
@@ -154,11 +160,12 @@ def create_rendezvous(
 ) -> Rendezvous:
     """Return the rendezvous of a run.
 
-    It has the hosts, a port for each replica, and a port on the first host for a server.
+    The rendezvous contains the hosts, a port for each replica, and a port for a server on the first
+    host.
 
     Args:
         hosts: Hosts of the run.
-        ports_of: Returns a free port of a host for each of its replicas, and a free port for a
+        ports_of: Function that returns a host's free ports, one for each replica and one for a
             server.
     """
     ports_by_host = [list(ports_of(host)) for host in hosts]
@@ -170,7 +177,10 @@ def create_rendezvous(
 
 
 def thread_variables(cores: int) -> dict[str, str]:
-    """Return variables that limit the threads of numerical libraries to the cores of a process."""
+    """Return the variables that set the number of threads of numerical libraries.
+
+    The number of threads is the number of cores of a process.
+    """
     count = str(cores)
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
@@ -182,24 +192,24 @@ TUNING_VARIABLES = (
     *("XLA_", "TRITON_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "ATEN_"),
     *("TF_", "TORCH_", "PYTORCH_", "MXNET_", "JAX_"),
 )
-"""Prefixes of environment variables with which users tune collectives, threads, libraries,
-compilers, and frameworks.
+"""Prefixes of environment variables that tune collectives, threads, libraries, compilers, and
+frameworks.
 
-These variables are copied to workers on remote machines and in containers. They are recorded
+These variables are copied to workers on remote machines and in containers. They are also recorded
 (suite/launch/recorded_env.py).
 """
 NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Variables that select the network interface of collectives.
 
-Gloo requires a single name. NCCL's default may be an interface without a route to the hosts of the
-run.
+Gloo requires a single interface name. NCCL's default may be an interface without a route to the
+run's hosts.
 """
 
 
 def network_variables(host: Host, names: Sequence[str] = NETWORK_VARIABLES) -> dict[str, str]:
-    """Return variables that select the interface through which a host's processes communicate.
+    """Return the variables that select the network interface of a host's processes.
 
-    The interface is the loopback interface if the run has a single host.
+    If the run has a single host, the loopback interface is selected.
 
     Args:
         host: Host of the processes.
@@ -210,23 +220,23 @@ def network_variables(host: Host, names: Sequence[str] = NETWORK_VARIABLES) -> d
 
 
 WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-"""Variables that specify how long an idle thread of libgomp spins before it sleeps."""
+"""Variables that specify how long an idle libgomp thread spins before it sleeps."""
 DEMO_SPIN_COUNT = 1_000
-"""Spin count of libgomp for demos: some microseconds.
+"""Spin count of libgomp for demos, which corresponds to a few microseconds.
 
-libgomp's default is 300,000 iterations, a millisecond or more. No setting is faster as long as
-every thread has a core to itself, and no setting is slower if a thread shares its core
-(benchmarks/busy_machine.py).
+libgomp's default is 300,000 iterations, a millisecond or more. The default is not faster than this
+spin count as long as every thread has a core to itself. The default is slower if a thread shares
+its core (benchmarks/busy_machine.py).
 """
 
 
 def omp_spin_env(run: RunSpec) -> dict[str, str]:
     """Return the variable that sets libgomp's spin count for a demo on CPU cores.
 
-    Returns an empty dict for any other run. Demos must tolerate other load on their machine. A
-    reference run has its machine to itself. A spin count or wait policy that the user set takes
-    precedence. Use this function only for frameworks whose operators run on libgomp: PyTorch and
-    MXNet. TensorFlow has a different thread pool.
+    For any other run, the dict is empty. Demos must tolerate other load on their machine, while a
+    reference run has the machine to itself. A spin count or wait policy that the user set takes
+    precedence. Use this function only for frameworks whose operators use libgomp, which are PyTorch
+    and MXNet. TensorFlow uses a different thread pool.
     """
     if (
         run.settings.device != "cpu"
@@ -238,17 +248,17 @@ def omp_spin_env(run: RunSpec) -> dict[str, str]:
 
 
 def omp_spin_settings(env: Mapping[str, str]) -> str:
-    """Return the settings in WAITING_VARIABLES for the log.
+    """Format the values of WAITING_VARIABLES for the log.
 
-    Empty: none is set, and the runtime's default applies.
+    The string is empty if no variable is set, so that the runtime's default applies.
     """
     return " ".join(f"{name}={env[name]}" for name in WAITING_VARIABLES if name in env)
 
 
 def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
-    """Return the variable with the tunables of glibc's malloc for workers on CPU cores.
+    """Return the variable that tunes glibc's malloc for workers on CPU cores.
 
-    A GLIBC_TUNABLES that the user set takes precedence.
+    If the user set GLIBC_TUNABLES, the user's value takes precedence.
 
     Args:
         run: The run.
@@ -260,8 +270,8 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
 
 
 WITHOUT_PROXY = {"grpc_proxy": ""}
-"""Disables the proxy of gRPC, which would otherwise connect the processes of a run through the
-proxy of `http_proxy`.
+"""Variable that disables gRPC's proxy. Otherwise, gRPC would connect the processes of a run through
+the proxy in `http_proxy`.
 """
 TRANSPORT_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "auto": {},
@@ -270,22 +280,22 @@ TRANSPORT_VARIABLES: Mapping[str, Mapping[str, str]] = {
 }
 """NCCL variables for each value of `transport`.
 
-With `no_p2p`, GPUs exchange data through the host's memory. With `network`, they use sockets or
-InfiniBand within a machine too. A framework that copies without NCCL sets its variable itself.
+With `no_p2p`, GPUs exchange data through the host's memory. With `network`, GPUs use sockets or
+InfiniBand, even within a machine. A framework that copies data without NCCL sets its own variables.
 Processes on CPU cores always use TCP.
 """
 DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-"""Makes CUDA number devices in the order of NVML, which the suite uses to describe and to sample
-them.
+"""Variable that makes CUDA number devices in the same order as NVML. The suite describes and
+samples devices through NVML.
 
 CUDA's default order begins with the fastest device.
 """
 
 
 def arithmetic_variables(run: RunSpec) -> dict[str, str]:
-    """Return the variable that forbids TF32 in NVIDIA's libraries for a run in fp32 on GPUs.
+    """Return the variable that disables TF32 in NVIDIA's libraries for fp32 runs on GPUs.
 
-    The variable overrides the value in the shell.
+    The variable overrides the value that the user's shell has set.
     """
     settings = run.settings
     return (
@@ -298,7 +308,7 @@ def arithmetic_variables(run: RunSpec) -> dict[str, str]:
 def worker(process: int, processes: int, run_file: str, env: Mapping[str, str]) -> Command:
     """Return the command that starts a worker.
 
-    Its environment variables are those that `worker_context_from_env` reads.
+    `worker_context_from_env` reads the environment variables of the command.
 
     Args:
         process: Rank of the worker.
@@ -313,7 +323,7 @@ def worker(process: int, processes: int, run_file: str, env: Mapping[str, str]) 
 def single_process(
     run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host
 ) -> list[Command]:
-    """Return the command of the only worker of a host, which holds all replicas of the host.
+    """Return the command of a host's only worker, which handles all replicas of the host.
 
     Args:
         run: The run.
@@ -328,7 +338,7 @@ def single_process(
 def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
     """Return the variable with the endpoint of the parameter server.
 
-    Returns an empty dict with `update=sync`.
+    With `update=sync`, the dict is empty.
     """
     return {SERVER_VARIABLE: rendezvous.server_endpoint} if run.settings.asynchronous else {}
 
@@ -340,17 +350,17 @@ def server_commands(
     host: Host,
     env: Mapping[str, str] | None = None,
 ) -> list[Command]:
-    """Return the command of the parameter server of `update=async` on the first host.
+    """Return the command of the parameter server for `update=async` on the first host.
 
     Args:
         run: The run.
         run_file: Path of run.json.
         rendezvous: Hosts and ports of the run.
-        host: Host whose commands are collected.
+        host: Host for which commands are returned.
         env: Environment variables in addition to the thread counts and the endpoint.
 
     Returns:
-        An empty list with `update=sync`, and for all hosts except the first.
+        The command. The list is empty with `update=sync`, and for all hosts except the first.
     """
     if not run.settings.asynchronous or host is not rendezvous.hosts[0]:
         return []
@@ -361,7 +371,7 @@ def server_commands(
 def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, str]:
     """Return the environment variables that the run sets for a process.
 
-    The process gets them in addition to the inherited variables.
+    The process gets these variables in addition to the inherited variables.
     """
     links = TRANSPORT_VARIABLES[run.settings.transport]
     return {"PYTHONUNBUFFERED": "1", **links, **network_variables(host), **command.env}
@@ -370,7 +380,7 @@ def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, s
 def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
     """Return the names of all variables that the run sets for its processes."""
     hosts = hosts_of(run)
-    # The port numbers are arbitrary, because they are not used.
+    # The port numbers are placeholders, because only the names of the variables are used.
     ports = tuple(range(1, sum(len(host.replicas) for host in hosts) + 1))
     rendezvous = Rendezvous(hosts, ports, len(ports) + 1)
     return frozenset(
@@ -384,8 +394,8 @@ def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
 def needs_private_network(framework: Framework, run: RunSpec) -> bool:
     """Check whether the processes of a run must start in a private network.
 
-    Other users cannot reach such a network. It is needed for a run on a single machine whose
-    framework listens on all interfaces, unless `framework.allow_open_grpc` is set.
+    Other users cannot reach a private network. The private network is needed for a run on a single
+    machine whose framework listens on all interfaces, unless `framework.allow_open_grpc` is set.
     """
     return (
         framework.listens_everywhere(run.settings)
@@ -397,10 +407,8 @@ def needs_private_network(framework: Framework, run: RunSpec) -> bool:
 def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContext:
     """Return the context of a worker.
 
-    Replicas are assigned in order, the same number to each worker.
-
-    Ranks and replicas are numbered across all machines. Devices and cores are numbered on each
-    machine.
+    Each worker has the same number of consecutive replicas. Ranks and replicas are numbered across
+    all machines. Devices and cores are numbered per machine.
 
     Args:
         run: The run.
@@ -435,6 +443,9 @@ def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContex
 
 
 def worker_context_from_env(run: RunSpec) -> WorkerContext:
-    """Return the context of this worker process, from the environment variables of its command."""
+    """Return the context of this worker process.
+
+    The context is read from the environment variables of the worker's command.
+    """
     worker = worker_context_for(run, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     return replace(worker, server=os.environ.get(SERVER_VARIABLE, ""))

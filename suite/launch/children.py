@@ -1,4 +1,7 @@
-"""Starts processes that do not outlive their parent. Imports only the standard library."""
+"""Start processes that end with their parent.
+
+This module imports only the standard library.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,25 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PR_SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 3.0
-"""Time that processes have to end after SIGTERM."""
+"""Number of seconds for processes to end after SIGTERM."""
 ENDING_SECONDS = 20.0
-"""Timeout for the command that ends containers."""
+"""Timeout in seconds for the command that ends containers."""
 TOKEN = "SUITE_LAUNCH_TOKEN"
-"""Variable with the secret that authenticates the machines of `launch=external`.
+"""Variable with the secret token that authenticates the machines of `launch=external`.
 
-Processes of a run do not need it.
+Processes of a run do not need the token.
 """
 
 
 def die_with_parent() -> None:
     """Make the kernel kill this process when its parent ends.
 
-    This function only has an effect on Linux.
+    This function has an effect on Linux only.
 
-    The kernel does not report the end of a parent that ended before the call. If the id of the
-    parent changes during the call, the parent has ended, and this process kills itself. A parent id
-    of 1 is not a sign of that, because process 1 of a container may be the parent. Call this
-    function as early as possible.
+    The kernel does not detect a parent that ended before the call. The function therefore compares
+    the parent's id before and after the call. If the id has changed, the parent has ended, and this
+    process kills itself. A parent id of 1 does not prove that the parent has ended, because the
+    parent may be process 1 of a container. Call this function as early as possible.
     """
     if _LIBC is not None:
         parent = os.getppid()
@@ -45,9 +48,9 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of all descendants whose parent ends (Linux).
+    """Make this process the parent of all orphaned descendants (Linux).
 
-    No process then leaves its tree.
+    All descendants thus remain in the process tree of this process.
     """
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -60,14 +63,15 @@ def start(
     folder: Path,
     network: PrivateNetwork | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a new session, which is killed when this process ends.
+    """Start a process in a new session. The process is killed when this process ends.
 
     Args:
-        arguments: The argv.
+        arguments: The command line.
         env: All environment variables of the process.
         log: File to which the output of the process is appended.
         folder: Working directory of the process.
-        network: Private network in which the process is started. None: the network of this process.
+        network: Private network in which the process is started. None means the network of this
+            process.
 
     Raises:
         OSError: The process cannot be started.
@@ -76,8 +80,8 @@ def start(
     def prepare() -> None:
         if network is not None:
             network.enter()
-        # This precedes exec, so that the process never runs without it, and follows the change of
-        # user namespace.
+        # Call this after the change of user namespace, and before exec, so that the process never
+        # runs unprotected.
         die_with_parent()
 
     if network is not None:
@@ -99,12 +103,12 @@ def start(
 
 
 def run_ending(command: Sequence[str]) -> None:
-    """Run the argv that ends containers after their clients have ended.
+    """Run the command that ends containers after their client processes have ended.
 
-    Its output and its errors are ignored.
+    The command's output and errors are ignored.
 
     Args:
-        command: The argv. Empty: there are no containers.
+        command: The command line. The list is empty if the run has no containers.
     """
     if command:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -118,7 +122,7 @@ def run_ending(command: Sequence[str]) -> None:
 
 
 def exit_text(returncode: int) -> str:
-    """Return the description of an exit code: `exit code 1`, `killed by SIGKILL`."""
+    """Describe an exit code in words, such as `exit code 1` or `killed by SIGKILL`."""
     if returncode >= 0:
         return f"exit code {returncode}"
     with contextlib.suppress(ValueError):

@@ -12,31 +12,33 @@ class HostFacts:
     """Description of a machine and of the agent on it."""
 
     name: str
-    """Result of `platform.node()`."""
+    """Name of the machine, as `platform.node()` returns it."""
     pid: int
     """Process id of the agent."""
     suite: str
     """Version of the suite.
 
-    Every version sends it under this name, so that a different version can report the difference.
+    All versions of the suite send this field under the same name, so that the controller can report
+    different versions.
     """
     python: str
     """Version of the agent's Python."""
     addresses: Mapping[str, str]
-    """IPv4 address of each network interface, by the name of the interface.
+    """Maps the name of each network interface to its IPv4 address.
 
-    Loopback is left out.
+    The loopback interface is excluded.
     """
     cores: tuple[int, ...]
-    """Numbers of the CPU cores that processes may use."""
+    """Numbers of the CPU cores that processes are allowed to use."""
     hardware: Mapping[str, Any]
-    """Result of `suite.machine.devices.hardware`."""
+    """Hardware of the machine, as `suite.machine.devices.hardware` returns it."""
     slurm_step: str = ""
-    """SLURM step of the agent as `JOB.STEP`. Empty outside SLURM."""
+    """SLURM step of the agent as `JOB.STEP`. The string is empty outside SLURM."""
     gpu_fault: str = ""
-    """Why the GPUs cannot be used. Empty: they can."""
+    """Reason why the GPUs cannot be used. The string is empty if they can be used."""
     private_network_fault: str = ""
-    """Why workers cannot have a private network (suite/launch/private_network.py).
+    """Reason why the machine cannot create a private network for workers
+    (suite/launch/private_network.py).
 
-    Empty: they can.
+    The string is empty if a private network can be created.
     """

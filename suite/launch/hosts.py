@@ -1,7 +1,7 @@
-"""The hosts of a run with their devices, cores, and addresses.
+"""Hosts of a run with their devices, cores, and addresses.
 
-Processes of the run communicate at these addresses. This module has only data structures. It does
-not probe ports or start processes.
+The run's processes communicate at these addresses. This module only defines data structures. It
+does not probe ports or start processes.
 """
 
 from __future__ import annotations
@@ -18,58 +18,59 @@ from workloads.api import Json
 
 @dataclass(frozen=True)
 class AvailableHost:
-    """A machine that is available for runs, as described by its agent."""
+    """A machine that is available for runs, as its agent describes it."""
 
     name: str
-    """Result of `platform.node()` on the machine."""
+    """Name of the machine, as `platform.node()` returns it."""
     address: str
-    """Address at which the rest of the hosts reach the machine."""
+    """Address at which all other hosts reach the machine."""
     interface: str
     """Name of the network interface with this address."""
     cores: tuple[int, ...]
-    """CPU cores that processes may use on the machine."""
+    """CPU cores that processes are allowed to use on the machine."""
     hardware: Mapping[str, Json]
-    """Result of `suite.machine.devices.hardware` on the machine."""
+    """Hardware of the machine, as `suite.machine.devices.hardware` returns it."""
     gpu_fault: str = ""
-    """Why the GPUs of the machine cannot be used, if a GPU does not answer.
+    """Reason why the machine's GPUs cannot be used, if a GPU does not respond.
 
-    `hardware` then lists no GPUs.
+    In this case, `hardware` lists no GPUs.
     """
     private_network_fault: str = ""
-    """Why the machine cannot create a private network for a run (suite/launch/private_network.py).
+    """Reason why the machine cannot create a private network for a run
+    (suite/launch/private_network.py).
 
-    Empty: it can.
+    The string is empty if a private network can be created.
     """
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """The hosts of a run with the TCP ports on which their processes listen."""
+    """Hosts of a run, with the TCP ports on which their processes listen."""
 
     hosts: tuple[Host, ...]
     ports: tuple[int, ...]
-    """A port for each replica, free on the host of that replica."""
+    """TCP port for each replica. The port is free on the replica's host."""
     server_port: int = 0
-    """A free port on the first host for a parameter server. 0: the run has no server."""
+    """Free port on the first host for a parameter server. 0 if the run has no server."""
 
     @property
     def master_address(self) -> str:
-        """Address of the host of replica 0, to which all processes connect."""
+        """Return the address of replica 0's host, to which all processes connect."""
         return self.hosts[0].address
 
     @property
     def master_port(self) -> int:
-        """Port of replica 0, to which all processes connect."""
+        """Return the port of replica 0, to which all processes connect."""
         return self.ports[0]
 
     @property
     def server_endpoint(self) -> str:
-        """Address of a parameter server as `address:port`."""
+        """Return the address of the parameter server as `address:port`."""
         return f"{self.master_address}:{self.server_port}"
 
     @property
     def endpoints(self) -> list[str]:
-        """Addresses of all replicas as `address:port`, ordered by replica id."""
+        """Return the addresses of all replicas as `address:port`, ordered by replica id."""
         addresses = [host.address for host in self.hosts for _ in host.replicas]
         return [f"{address}:{port}" for address, port in zip(addresses, self.ports, strict=True)]
 
@@ -77,11 +78,11 @@ class Rendezvous:
 def hosts_of(run: RunSpec) -> tuple[Host, ...]:
     """Return the hosts of a run, ordered by their replicas.
 
-    If the run names no hosts, return this machine with all devices.
+    If the specification contains no hosts, the result is this machine with all devices.
 
     Raises:
-        ValueError: The hosts are not consistent with each other or with the number of devices of
-            the run.
+        ValueError: The hosts are inconsistent with each other or with the number of devices of the
+            run.
     """
     devices = run.settings.devices
     if not run.hosts:
@@ -91,14 +92,14 @@ def hosts_of(run: RunSpec) -> tuple[Host, ...]:
 
 
 def assign_devices(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -> tuple[Host, ...]:
-    """Return the hosts of a run whose devices are split evenly across nodes, in order.
+    """Split the devices of a run evenly across nodes, and return the hosts.
 
-    The processes of a single host communicate over the loopback interface.
+    If the run has a single host, its processes communicate over the loopback interface.
 
     Args:
         nodes: Machines of the run.
-        devices: Number of devices of the run, a multiple of the number of nodes.
-        on_cpu: Whether the devices are CPU cores. The hosts then list the cores of their nodes.
+        devices: Number of devices of the run, which is a multiple of the number of nodes.
+        on_cpu: True if the devices are CPU cores. The hosts then list the cores of their nodes.
     """
     local = tuple(range(devices // len(nodes)))
     if len(nodes) == 1:

@@ -1,6 +1,6 @@
 """JAX: one process per device.
 
-The processes meet through `jax.distributed` (workloads/frameworks/jax/trainer.py).
+The processes connect to each other through `jax.distributed` (workloads/frameworks/jax/trainer.py).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from suite.launch.hosts import Rendezvous
 from suite.launch.pytorch import MALLOC_TUNABLES
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
-"""Variable with the address at which its peers reach this process."""
+"""Variable with the address at which all other processes reach this process."""
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    """Return the commands of the workers of a host.
+    """Return the commands of a host's workers.
 
-    The workers have PyTorch's tunables of malloc, because XLA allocates the memory of a step at its
-    start and frees it at its end. On two cores the Transformer's demo trained 1.36 times as fast
-    with the tunables, and ResNet-50 1.1 times (one round, noisy machine).
+    The workers use PyTorch's malloc tunables, because XLA allocates memory at the start of a step
+    and frees it at the end. On two cores, the Transformer demo trained 1.36 times as fast with the
+    tunables as without them, and ResNet-50 1.1 times as fast (one round, noisy machine).
     """
     variables = {
         **thread_variables(run.settings.cores_per_device),

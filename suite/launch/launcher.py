@@ -1,6 +1,6 @@
 """Launcher definition: how agents are started on remote machines.
 
-Agents import this package, too.
+Agents also import this package.
 """
 
 from __future__ import annotations
@@ -16,32 +16,36 @@ from suite.launch.host_facts import HostFacts
 class Launcher:
     """Definition of a launcher, which starts agents on remote machines.
 
-    A package registers it under the entry-point group `suite.launchers`. Users select it with
-    `launch=NAME`.
+    A package registers the definition in the entry-point group `suite.launchers`. Users select a
+    launcher with `launch=NAME`.
     """
 
     name: str
     list_hosts: Callable[[LaunchConfig, Mapping[str, str]], list[str]]
-    """Returns the names of all available machines, in order.
+    """Function that returns the names of all available machines, in order.
 
-    The arguments are `launch.*` and the environment variables.
+    The function's arguments are the `launch.*` settings and the environment variables.
 
-    Raises ValueError if there are none or the configuration is invalid.
+    The function raises ValueError if no machines are available or the configuration is invalid.
     """
     build_argv: Callable[[str, LaunchConfig, Sequence[str]], list[str]]
-    """Returns the argv that runs the agent's command on a machine and connects its standard input
-    and output.
+    """Function that returns the command line that starts an agent on a machine.
 
-    The arguments are the name of the machine, `launch.*`, and the agent's command.
+    The command line must connect its standard input and output to the agent's. The function's
+    arguments are the name of the machine, the `launch.*` settings, and the agent's command.
     """
     build_kill_argv: Callable[[str, LaunchConfig, HostFacts], list[str]] = (
         lambda name, launch, facts: []
     )
-    """Returns the argv that ends an agent without its cooperation. Empty: there is no such command.
+    """Function that returns the command line that kills an agent without its cooperation. The
+    list is empty if no such command exists.
 
-    The arguments are the name of the machine, `launch.*`, and the description of the machine.
+    The function's arguments are the name of the machine, the `launch.*` settings, and the
+    description of the machine.
     """
     available_text: str = "{} named"
-    """Phrase for the number of available machines (`{}`), for an error message."""
+    """Phrase for error messages about the number of available machines, which replaces `{}`."""
     shortage_hint: str = "name more in launch.hosts"
-    """Instruction for an error message: how to get `{}` machines if fewer are available."""
+    """Instruction for error messages that explains how to get `{}` machines if fewer are
+    available.
+    """

@@ -1,13 +1,13 @@
-"""MXNet: one process per CPU device, and one process per host for all GPUs of the host.
+"""MXNet: one process per CPU device, or one process per host for all its GPUs.
 
 The process for the GPUs has a context per GPU and sums gradients over its contexts. Several
-processes communicate through the servers of a KVStore, whose addresses they get from a scheduler
-(ps-lite). The servers sum gradients. With `update=async`, the server holds the weights, and each
-GPU has a process.
+processes communicate through the servers of a KVStore. A scheduler (ps-lite) sends them the
+addresses of the servers. The servers sum gradients. With `update=async`, the server stores the
+weights, and each GPU has a process.
 
-CPU devices do not share a process, because CPU contexts of a process share its random generator,
-which RNN operators request, and the thread that prepares their steps. The demos of GNMT, Mask
-R-CNN, and Transformer gained little or no speed from a second CPU context.
+Each CPU device needs a separate process. Several CPU contexts in a process would share a random
+generator, which RNN operators use, and the thread that prepares their steps. With a second CPU
+context, the demos of GNMT, Mask R-CNN, and Transformer trained only slightly faster or not faster.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ from suite.launch.base import (
 from suite.launch.hosts import Rendezvous
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
-"""Enables huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds).
+"""malloc tunable that enables huge pages. With this tunable, ResNet-50 on two cores trained 1.02 to
+1.05 times as fast as without it (three rounds).
 
-The tunables with which PyTorch keeps memory have no additional effect, because MXNet plans its
-memory once.
+The tunables with which PyTorch keeps freed memory have no additional effect, because MXNet plans
+its memory once.
 """
 
 
 ROLE_VARIABLE = "SUITE_STORE_ROLE"
 """Variable with the role of a KVStore process, `scheduler` or `server`.
 
-The process copies it to DMLC_ROLE (workloads/frameworks/mxnet/server.py).
+The process copies the variable to DMLC_ROLE (workloads/frameworks/mxnet/server.py).
 """
 
 
 def device_variables(run: RunSpec) -> dict[str, str]:
-    """Return the variables of a worker that depend on its kind of device.
+    """Return the environment variables of a worker that depend on its device type.
 
-    They configure malloc on CPU cores, and arithmetic and peer-to-peer copies on GPUs.
+    On CPU cores, the variables configure malloc. On GPUs, they configure arithmetic and
+    peer-to-peer copies.
     """
     settings = run.settings
     if settings.device == "cpu":
@@ -60,9 +62,9 @@ def store_variables(
     """Return the variables of a process of a distributed KVStore (ps-lite).
 
     The scheduler listens on `rendezvous.server_port`. A single server runs on the first host. If
-    DMLC_ROLE is `server` or `scheduler`, MXNet starts to serve while it is imported, before the
-    optimizers of the suite can be loaded. These processes therefore get their role in ROLE_VARIABLE
-    and set DMLC_ROLE later.
+    DMLC_ROLE is `server` or `scheduler`, importing MXNet starts the server before the optimizers of
+    the suite can be loaded. Servers and schedulers therefore get their role in ROLE_VARIABLE and
+    set DMLC_ROLE later.
 
     Args:
         rendezvous: Hosts and ports of the run.
@@ -84,9 +86,9 @@ def store_variables(
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    """Return the commands of a host: its workers, and its servers and scheduler.
+    """Return the commands of a host: its workers, server, and scheduler.
 
-    Servers and a scheduler only exist if the run has several workers.
+    Servers and a scheduler exist only if the run has several workers.
     """
     settings = run.settings
     counts = [
@@ -116,7 +118,7 @@ def _store_commands(
 ) -> list[Command]:
     """Return the commands of the KVStore on a host.
 
-    Each of the first `servers` hosts has a server. The first host also has the scheduler.
+    Each of the first `servers` hosts runs a server. The first host also runs the scheduler.
     """
     number = rendezvous.hosts.index(host)
     roles = {"scheduler": "scheduler"} if number == 0 and servers else {}

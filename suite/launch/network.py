@@ -1,4 +1,7 @@
-"""Addresses of this machine, routes, and free ports. Imports only the standard library."""
+"""Addresses of this machine, network routes, and free ports.
+
+This module imports only the standard library.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import socket
 import struct
 
 LOOPBACK = "127.0.0.1"
-"""Address of the host of a run on a single machine, whose processes communicate over the loopback
-interface.
+"""Address of the host if a run uses a single machine. The run's processes then communicate over the
+loopback interface.
 """
 _SIOCGIFADDR = 0x8915  # netdevice(7)
 
@@ -17,7 +20,7 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 def addresses() -> dict[str, str]:
     """Return the IPv4 address of each network interface.
 
-    Loopback and interfaces without an IPv4 address are left out.
+    The result excludes the loopback interface and interfaces without an IPv4 address.
     """
     address_by_name = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -35,15 +38,15 @@ def addresses() -> dict[str, str]:
 
 
 def loopback_interface() -> str:
-    """Return the name of the loopback interface.
+    """Return the name of the loopback interface, `lo` or `lo0`.
 
-    Empty: no interface has a usual name, `lo` or `lo0`.
+    The string is empty if neither interface exists.
     """
     return next((name for _, name in socket.if_nameindex() if name in ("lo", "lo0")), "")
 
 
 def resolved(name: str) -> str:
-    """Return the IPv4 address to which this machine resolves a host name.
+    """Resolve a host name on this machine, and return the IPv4 address.
 
     Raises:
         OSError: The name cannot be resolved.
@@ -52,15 +55,15 @@ def resolved(name: str) -> str:
 
 
 def route(address: str) -> tuple[str, str]:
-    """Return the local address and the interface that this machine uses to reach an IPv4 address.
+    """Return the local address and network interface with a route to an IPv4 address.
 
-    No packet is sent.
+    The function sends no packet.
 
     Raises:
-        OSError: There is no route to the address.
+        OSError: No route to the address exists.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, 9))  # port of the discard protocol: any port works
+        probe.connect((address, 9))  # port of the discard protocol, but any port would work
         address = str(probe.getsockname()[0])
     return address, next(
         (name for name, local_address in addresses().items() if local_address == address),
@@ -69,7 +72,7 @@ def route(address: str) -> tuple[str, str]:
 
 
 def is_loopback(address: str) -> bool:
-    """Check whether only this machine can reach an address, such as 127.0.0.1 or ::1."""
+    """Check whether an address is a loopback address, such as 127.0.0.1 or ::1."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -77,7 +80,7 @@ def is_loopback(address: str) -> bool:
 
 
 def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
-    """Return distinct TCP ports of an address of this machine that are free at the moment.
+    """Return distinct TCP ports that are currently free on an address of this machine.
 
     Raises:
         OSError: The address is not an address of this machine.

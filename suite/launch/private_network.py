@@ -1,10 +1,10 @@
-"""A network that only the processes of one run on one machine can reach.
+"""Private network of a run on one machine. Only the run's processes can reach it.
 
-It is a network namespace with a loopback interface. TensorFlow's gRPC server has no authentication
-and listens on all interfaces. Anyone who can reach its port can run code as the user. In a separate
-network namespace, only the processes of the run can reach the port. Root creates the network
-namespace directly. Users without root privileges create it inside a user namespace that keeps their
-user id. Linux only. This module imports only the standard library.
+The private network is a Linux network namespace with a loopback interface. It is needed because
+TensorFlow's gRPC server has no authentication and listens on all interfaces. Anyone who can reach
+the server's port can run code as the user. Inside a network namespace, only the run's processes can
+reach the port. Root creates the network namespace directly. Users without root privileges create it
+inside a user namespace that keeps their user id. This module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 NETWORK_VARIABLE = "SUITE_PRIVATE_NETWORK"
 """Environment variable with the inode of the network namespace in which a worker must run."""
 MAKING_SECONDS = 30.0
-"""Timeout for the helper process that creates a namespace."""
+"""Timeout in seconds for the helper process that creates a network namespace."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _HELPER = """
 import ctypes, fcntl, os, socket, struct, sys
@@ -47,14 +47,15 @@ sys.stdin.read()
 class PrivateNetwork:
     """A network namespace.
 
-    It exists until `close` is called and the last process in it has ended.
+    The namespace exists until `close` is called and the last process in the namespace has ended.
     """
 
     def __init__(self) -> None:
-        """Create the namespace.
+        """Create the network namespace.
 
         Raises:
-            OSError: This machine does not allow it. The error has the kernel's reason.
+            OSError: This machine does not allow network namespaces. The error contains the kernel's
+                reason.
         """
         self._user = self._network = -1
         if not os.path.exists("/proc/self/ns/net"):
@@ -87,14 +88,16 @@ class PrivateNetwork:
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment variable with which a worker checks that it runs in this network."""
+        """Return the environment variable with which a worker checks its network namespace."""
         return {NETWORK_VARIABLE: str(os.fstat(self._network).st_ino)}
 
     def enter(self) -> None:
-        """Move the calling process into the network. The process must have a single thread.
+        """Move the calling process into the network namespace.
+
+        The process must have a single thread.
 
         Raises:
-            OSError: The kernel refuses.
+            OSError: The kernel does not allow the move.
         """
         for descriptor in (self._user, self._network):
             if descriptor >= 0 and _LIBC.setns(descriptor, 0) != 0:
@@ -102,9 +105,10 @@ class PrivateNetwork:
                 raise OSError(number, os.strerror(number))
 
     def close(self) -> None:
-        """Release the network.
+        """Release the network namespace.
 
-        No more processes can enter it, and it disappears when its last process ends.
+        No further processes can enter the namespace. The kernel removes it when its last process
+        ends.
         """
         for descriptor in (self._user, self._network):
             if descriptor >= 0:
@@ -117,7 +121,7 @@ class PrivateNetwork:
 def unavailable_reason() -> str:
     """Return the kernel's reason why this machine cannot create a private network.
 
-    Empty: it can.
+    The string is empty if a private network can be created.
     """
     try:
         PrivateNetwork().close()
@@ -130,7 +134,7 @@ def check_network(env: Mapping[str, str] = os.environ) -> None:
     """Check that a worker that was started in a private network still runs in it.
 
     Raises:
-        ValueError: The worker runs in a different network.
+        ValueError: The worker runs in a different network namespace.
     """
     expected = env.get(NETWORK_VARIABLE)
     if expected and expected != str(os.stat("/proc/self/ns/net").st_ino):

@@ -1,7 +1,7 @@
-"""Lists and terminates process trees, so that no process outlives a run.
+"""List and end process trees, so that no process outlives a run.
 
-The suite may lack the permission to end a process of a different user
-(`environment.command_prefix=[sudo,…]`). The remaining processes are ended in any case.
+The suite may not have permission to end a process of a different user
+(`environment.command_prefix=[sudo,…]`). All other processes are still ended.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def alive(pid: int) -> bool:
-    """Check whether the process exists and is not a zombie."""
+    """Check whether a process exists and is not a zombie."""
     return _status(pid) not in (None, *_ENDED)
 
 
 def is_stopped(pid: int) -> bool:
-    """Check whether a signal or a debugger has stopped the process."""
+    """Check whether a signal or a debugger has suspended a process."""
     return _status(pid) in _STOPPED
 
 
@@ -51,9 +51,9 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    """Check whether the process has not ended.
+    """Check whether a process is still running.
 
-    A later process with the same id is a different one.
+    A later process that reuses the process id is not mistaken for the original process.
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() not in _ENDED
@@ -71,15 +71,15 @@ def end_trees(pids: Iterable[int]) -> None:
 
 
 def end_descendants() -> None:
-    """End all descendants of this process, including descendants that start in the meantime."""
+    """End all descendants of this process, including processes that start in the meantime."""
     _end(lambda: descendants(os.getpid()))
     reap(frozenset())
 
 
 def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
-    """Terminate all processes, and kill those that are left after GRACE_SECONDS.
+    """Terminate the processes, and kill any that remain after GRACE_SECONDS.
 
-    Returns when all processes have ended, or after GRACE_SECONDS more.
+    The function returns when all processes have ended, or after another GRACE_SECONDS.
     """
     _signal(remaining(), signal.SIGTERM)
     _wait(remaining, GRACE_SECONDS)
@@ -90,14 +90,14 @@ def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
 
 
 def reap(kept: frozenset[int]) -> None:
-    """Reap adopted orphans that have ended.
+    """Reap orphans that this process has adopted and that have ended.
 
-    The function checks only children of the main thread, which psutil does not list separately. The
-    kernel assigns all orphans to the main thread, and a process that a different thread started is
-    a child of that thread.
+    The function checks only children of the main thread, which psutil does not list separately.
+    This is sufficient because the kernel assigns all orphans to the main thread. A process that any
+    other thread started is a child of that thread.
 
     Args:
-        kept: Ids of processes that are not reaped, because their owners wait for them.
+        kept: Process ids that are not reaped, because their owners wait for these processes.
     """
     with contextlib.suppress(OSError):
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()

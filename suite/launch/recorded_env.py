@@ -16,12 +16,12 @@ from suite.launch.base import WAITING_VARIABLES
 from suite.launch.registered_frameworks import tuning_variables
 
 MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")
-"""Prefixes of recorded variables that are specific to a machine, and that are not copied to remote
-machines.
+"""Prefixes of recorded variables that are specific to a machine. These variables are not copied to
+remote machines.
 """
 DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-"""Recorded variables that do not distinguish experiments: they select the devices of a machine that
-a process can use.
+"""Recorded variables that select the visible devices of a machine. Runs that differ only in these
+variables are the same experiment.
 """
 PRELOADING = {
     "LD_PRELOAD": "loads other libraries into the workers",
@@ -43,8 +43,8 @@ PRELOADING = {
     "sitecustomize": "runs other code in the workers",
     "usercustomize": "runs other code in the workers",
 }
-"""Effects of variables, and of modules that Python imports at its start, that make the workers run
-different code.
+"""Maps variables, and modules that Python imports at startup, to their effect. All of them can make
+the workers execute other code.
 """
 OF_LIBRARIES = (
     "BLIS_ARCH_TYPE",
@@ -52,25 +52,27 @@ OF_LIBRARIES = (
     "NPY_DISABLE_CPU_FEATURES",
     "NPY_ENABLE_CPU_FEATURES",
 )
-"""Recorded variables of libraries that no prefix of a framework covers."""
+"""Recorded variables of libraries whose names have no prefix of a framework."""
 _PYTHON_PATHS = ("PYTHONPATH", "PYTHONUSERBASE", "sitecustomize", "usercustomize")
-"""Recorded names that do not distinguish experiments: their paths differ between machines."""
+"""Recorded names whose values are paths. The paths differ between machines, so runs that differ
+only in these names are the same experiment.
+"""
 _SET_BY_IMAGES = re.compile(
     r"(CUDA|CUDNN|NVIDIA|NCCL|CUBLAS|MKL|TF|PYTORCH|TORCH|JAX|XLA|MXNET)_([A-Z0-9_]*_)?VERSION|NV_\w+"
     r"|NVIDIA_(REQUIRE_CUDA|DRIVER_CAPABILITIES|PRODUCT_NAME|BUILD_ID|BUILD_REF)|(CUDA|CUDNN)_(HOME|PATH|ROOT)"
 )
-"""Recorded variables that do not distinguish experiments: they describe an image or an installation
-and have no effect.
+"""Pattern of recorded variables that only describe an image or an installation. Runs that differ
+only in these variables are the same experiment.
 """
 _TERRAFORM = re.compile(
     r"TF_(VAR|CLI|TOKEN|REGISTRY|STATE)_\w+|TF_(LOG|LOG_\w+|INPUT|WORKSPACE|IN_AUTOMATION|DATA_DIR|PLUGIN_CACHE_\w+|IGNORE)"
 )
-"""Variables of Terraform, which share TensorFlow's prefix."""
+"""Pattern of Terraform's variables, which have the same prefix as TensorFlow's."""
 SECRET = r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|PRIVATE"
-"""Pattern of the names of variables whose values are never recorded."""
+"""Pattern of the names of variables whose values are never recorded, because they may be secret."""
 HIDDEN = "(hidden)"
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
-"""User name and password in a URL."""
+"""Pattern of the user name and password in a URL."""
 MAX_VALUE_CHARACTERS = 4096
 
 
@@ -80,14 +82,15 @@ def recorded_prefixes() -> tuple[str, ...]:
 
 
 def recorded_variables(env: Mapping[str, str], set_by_run: Collection[str] = ()) -> dict[str, str]:
-    """Return the variables of a worker that are recorded, sorted by name, without secrets.
+    """Return a worker's recorded variables without secrets, sorted by name.
 
     Args:
         env: The variables that a worker inherits.
-        set_by_run: Names of the variables that the run sets. They are not recorded, because they
-            follow from its settings.
+        set_by_run: Names of the variables that the run sets. These variables are not recorded,
+            because they follow from the run's settings.
     """
-    unrecorded = {*set_by_run, *WAITING_VARIABLES}  # the log has thread_waiting
+    # the log contains these variables as thread_waiting
+    unrecorded = {*set_by_run, *WAITING_VARIABLES}
     prefixes = recorded_prefixes()
     names = (
         name
@@ -115,16 +118,16 @@ def _without_secret(name: str, value: str) -> str:
 def _as_text(value: str) -> str:
     """Return the value with escape sequences for all bytes that are not UTF-8.
 
-    JSON files cannot contain such bytes.
+    JSON files cannot contain bytes that are not UTF-8.
     """
     return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 class NumericVariable(NamedTuple):
-    """A variable that can change the arithmetic of operators, and thus the results of a run."""
+    """An environment variable that can change the arithmetic and the result of a run."""
 
     pattern: str
-    """Regular expression that matches the whole name."""
+    """Regular expression that matches the complete name of the variable."""
     effect: str
     source: str
     """Document or source file that describes the variable."""
@@ -287,18 +290,17 @@ NUMERIC_VARIABLES = (
     ),
     NumericVariable("JAX_DISABLE_JIT", "computes without the compiler", _JAX),
 )
-"""Variables that move a run to the open division, with their effects and the documents that
-describe them.
+"""Variables that move a run to the open division, with their effects and sources.
 
-Variables that change only the order in which devices are summed (NCCL_ALGO), or the number of
-threads, are not in this list: the closed rules leave these to the submitter.
+The list excludes variables that only change the number of threads or the order in which devices are
+summed (NCCL_ALGO). The closed-division rules allow submitters to choose both.
 """
 
 
 def opens_run(name: str) -> bool:
     """Check whether a variable moves a run to the open division.
 
-    Such a variable can change the arithmetic, or it loads code.
+    A variable moves a run to the open division if it can change the arithmetic or load code.
     """
     return name in PRELOADING or _numeric_variable(name) is not None
 
@@ -309,7 +311,7 @@ def environment_deviations(recorded: Mapping[str, str]) -> list[Deviation]:
     for name, value in recorded.items():
         entry = _numeric_variable(name)
         if name in PRELOADING:
-            # The value is left out: it is a list of paths, which differ between machines.
+            # The value is omitted, because it is a list of paths that differ between machines.
             deviations.append(
                 Deviation(DeviationCode.PRELOADED_CODE, name, detail=PRELOADING[name])
             )

@@ -1,4 +1,4 @@
-"""The registered frameworks: lookups by name of the facts that their definitions contain."""
+"""Registered frameworks, and lookups of facts in their definitions by name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from suite.launch.base import TUNING_VARIABLES, Framework
 def registered_frameworks() -> dict[str, Framework]:
     """Return the registered frameworks by name.
 
-    A framework whose package cannot be imported is left out, like a framework that is not
-    installed, because logs can be read without it.
+    A framework whose package cannot be imported is excluded, as if it were not installed. Logs can
+    be read without it.
     """
     loaded = {}
     for name in registry.names(registry.FRAMEWORKS):
@@ -24,7 +24,7 @@ def registered_frameworks() -> dict[str, Framework]:
 
 
 def title_of(name: str) -> str:
-    """Return the title of a framework, such as `PyTorch` for `pytorch`.
+    """Return the display name of a framework, such as `PyTorch` for `pytorch`.
 
     A name that is not registered is returned unchanged.
     """
@@ -33,9 +33,9 @@ def title_of(name: str) -> str:
 
 
 def tuning_variables() -> tuple[str, ...]:
-    """Return the prefixes of environment variables with which users tune workers.
+    """Return the prefixes of environment variables that tune workers.
 
-    The prefixes are those of all registered frameworks.
+    The result combines the prefixes of all registered frameworks.
     """
     return (
         *TUNING_VARIABLES,

@@ -1,7 +1,7 @@
-"""The folder for all temporary files of a run on one machine. Imports only the standard library.
+"""Folder for all temporary files of a run on one machine.
 
-The folder is removed at the end of the run. If its process was killed, the next run removes it
-(`workloads.held_folder`).
+The folder is removed at the end of the run. If the run's process was killed, the next run removes
+the folder (`workloads.held_folder`). This module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ PREFIX = "suite-run-"
 
 
 class Scratch(HeldFolder):
-    """A folder inside TMPDIR that exists as long as a process holds it.
+    """A folder in TMPDIR that exists as long as a process locks it.
 
-    The folder is then removed with all files, unless it contains a run that a user keeps there.
+    After that, the folder is removed with all its files, unless a user keeps a run in the folder.
     """
 
     def __init__(self) -> None:
-        """Remove the folders that killed processes left, and create a folder."""
+        """Create a folder, and remove the folders of processes that were killed."""
         super().__init__(Path(tempfile.gettempdir()), PREFIX, _keeps_a_run)
 
 
 def scratch_above(path: Path) -> Path | None:
     """Return the scratch folder that equals or contains `path`, or None.
 
-    The scratch folder is removed with its run.
-
-    A symbolic link that points to itself is not resolved.
+    Paths in a scratch folder are removed at the end of a run. A symbolic link to itself is not
+    resolved.
     """
     path = real_path(path)
     return next((folder for folder in (path, *path.parents) if names_itself(folder)), None)
@@ -44,7 +43,7 @@ def scratch_above(path: Path) -> Path | None:
 def _keeps_a_run(folder: Path) -> bool:
     """Return True if the folder contains results.
 
-    An agent's copy of run.json that names this same folder does not count.
+    An agent's copy of run.json that names this same folder is not a result.
     """
     for directory, _, names in os.walk(folder):
         if RUN_FILE not in names:

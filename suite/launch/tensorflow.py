@@ -24,12 +24,14 @@ COMMON_VARIABLES = {
     "TF_CPP_MIN_LOG_LEVEL": "1",
     **WITHOUT_PROXY,
     "KERAS_BACKEND": "tensorflow",
-    "KERAS_HOME": "/dev/null/keras",  # a folder that cannot exist: no keras.json is read or written
+    # this folder cannot exist, so no keras.json is read or written
+    "KERAS_HOME": "/dev/null/keras",
     "TF_USE_LEGACY_KERAS": "0",
 }
-"""Variables of all processes.
+"""Environment variables of all processes.
 
-They set the Keras options that the trainers need, and override the shell and keras.json.
+The variables set the Keras options that the trainers need. They override the user's shell and
+keras.json.
 """
 
 
@@ -49,7 +51,7 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
     return commands
 
 
-# Several devices and asynchronous updates need gRPC servers, which listen everywhere.
+# Several devices and asynchronous updates need gRPC servers, which listen on all interfaces.
 TENSORFLOW = Framework(
     name="tensorflow",
     environments={"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda"},

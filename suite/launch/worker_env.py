@@ -1,8 +1,8 @@
-"""Environment variables that a worker inherits from the shell. Imports only the standard library.
+"""Environment variables that a worker inherits from the shell.
 
 A worker inherits the shell's variables, except variables that would connect it to processes of a
 different job or change a framework's backend. `Framework.commands` sets the variables that a run
-needs.
+needs. This module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 NOT_INHERITED = (
-    "DMLC_",  # ps-lite: MXNet becomes a server while it is imported if DMLC_ROLE=server
-    "GCONV_PATH",  # the C library loads character set converters from it
-    "KERAS_",  # backend, folder of keras.json, and limits of epochs and steps
+    "DMLC_",  # ps-lite: with DMLC_ROLE=server, importing MXNet would turn the process into a server
+    "GCONV_PATH",  # the C library loads character set converters from this path
+    "KERAS_",  # Keras: backend, folder of keras.json, and limits of epochs and steps
     "OPENSSL_CONF",  # hashlib loads the libraries that this file names
     "OPENSSL_ENGINES",
     "OPENSSL_MODULES",
     "PMI_",  # an MPI library would join the processes of mpiexec
     "PMIX_",
-    "TORCHELASTIC_",  # with TORCHELASTIC_USE_AGENT_STORE, PyTorch waits for the store of torchrun
+    # with TORCHELASTIC_USE_AGENT_STORE, PyTorch would wait for the store of torchrun
+    "TORCHELASTIC_",
     "GROUP_RANK",
     "GROUP_WORLD_SIZE",
     "JAX_COORDINATOR_ADDRESS",
@@ -33,7 +34,7 @@ NOT_INHERITED = (
     "MASTER_PORT",
     "RANK",
     "ROLE_NAME",
-    "SUITE_PRIVATE_NETWORK",  # set if this command is started inside a run
+    "SUITE_PRIVATE_NETWORK",  # set if this command was started inside a run
     "ROLE_RANK",
     "ROLE_WORLD_SIZE",
     "TF_CONFIG",
@@ -42,7 +43,7 @@ NOT_INHERITED = (
 )
 """Names of variables that no worker inherits.
 
-A name that ends with `_` is a prefix and covers all names that begin with it.
+A name that ends with `_` is a prefix and matches all names that begin with it.
 """
 PYTHON_SWITCHES = frozenset(
     [
@@ -76,18 +77,21 @@ PYTHON_SWITCHES = frozenset(
         "PYTHON_PRESITE",
     ]
 )
-"""Variables that change how Python itself starts and works. No worker inherits them."""
+"""Variables that change how the Python interpreter starts and works. Workers do not inherit
+them.
+"""
 _PREFIXES = tuple(name for name in NOT_INHERITED if name.endswith("_"))
 USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Variables that `getpass.getuser()` reads before it looks up the user id in the passwd database.
+"""Variables that `getpass.getuser()` reads before it looks up the user id in the passwd
+database.
 """
 
 
 def inherited_variables(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the subset of `env` that a process of a run inherits.
+    """Return the variables in `env` that a process of a run inherits.
 
-    If the user id has no entry in the passwd database, as in containers, the result also has a user
-    name, because PyTorch's compiler requires it.
+    If the user id has no entry in the passwd database, as in containers, the result also contains a
+    user name. PyTorch's compiler requires a user name.
     """
     inherited = {
         name: value
@@ -105,8 +109,8 @@ def inherited_variables(env: Mapping[str, str]) -> dict[str, str]:
 def worker_variables(env: Mapping[str, str], temporary_folder: Path) -> dict[str, str]:
     """Return the inherited variables of a worker, with the temporary folder as TMPDIR.
 
-    If the home folder is unusable, a folder inside the temporary folder replaces it. Triton, CUDA,
-    and Matplotlib keep caches in the home folder and fail if they cannot write there.
+    If the home folder is not writable, HOME is set to a folder inside the temporary folder. Triton,
+    CUDA, and Matplotlib keep caches in the home folder and fail if they cannot write there.
 
     Args:
         env: Environment variables of the shell.
@@ -123,7 +127,8 @@ def worker_variables(env: Mapping[str, str], temporary_folder: Path) -> dict[str
 def _is_usable_home(folder: str) -> bool:
     """Check whether a folder is a writable home folder.
 
-    The root folder does not count as a home folder: containers without a passwd entry have HOME=/.
+    The root folder is not accepted as a home folder, because containers without a passwd entry set
+    HOME=/.
     """
     is_folder = os.path.isabs(folder) and os.path.isdir(folder) and os.path.realpath(folder) != "/"
     return is_folder and os.access(folder, os.W_OK | os.X_OK)
@@ -136,7 +141,7 @@ def _has_passwd_entry() -> bool:
 def _home_from_passwd() -> str:
     """Return the home folder of this user in the passwd database.
 
-    Returns an empty string if the user id has no entry.
+    The string is empty if the user id has no entry.
     """
     try:
         return pwd.getpwuid(os.getuid()).pw_dir or "/"

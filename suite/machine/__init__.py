@@ -1,4 +1,4 @@
-"""DatasetInfo about this machine: devices, topology, control groups, and load.
+"""Facts about this machine: devices, topology, control groups, and load.
 
-This package imports no framework, and of the suite only `suite.common`.
+This package imports no framework. From the suite, it imports only `suite.common`.
 """

@@ -1,6 +1,6 @@
-"""Limits that a container or a scheduler sets for this process.
+"""Resource limits that a container or a scheduler sets for this process.
 
-The limits are the CPU quota and the memory limit of its control groups (v1 and v2).
+The limits are the CPU quota and the memory limit of the process's control groups (v1 and v2).
 """
 
 from __future__ import annotations
@@ -13,28 +13,31 @@ from pathlib import Path
 from suite.machine.sysfiles import counts, number, text
 
 UNLIMITED_BYTES = 1 << 60
-"""Limits of this size or more mean "no limit". cgroup v1 then writes the largest multiple of a page
-below 2^63.
+"""Memory limits of this size or larger mean "no limit". Without a limit, cgroup v1 reports the
+largest multiple of a page below 2^63.
 """
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The tightest limits of a control group and its parents. A limit that is not set is None."""
+    """The tightest limits of a control group and its parents.
+
+    Limits that are not set are None.
+    """
 
     version: int | None = None
-    """Version of the control groups, 1 or 2, if control groups are visible."""
+    """Version of the control groups (1 or 2), or None if no control groups are visible."""
     cpu_quota_cores: float | None = None
     memory_limit_bytes: int | None = None
     memory_free_bytes: int | None = None
-    """Free memory below the tightest limit.
+    """Free memory within the tightest memory limit.
 
     File pages that the kernel can reclaim count as free.
     """
 
 
 def limits(root: Path = Path("/")) -> Limits:
-    """Return the limits of this process.
+    """Return the resource limits of this process.
 
     Args:
         root: Folder that contains /proc and /sys.
@@ -57,9 +60,7 @@ def limits(root: Path = Path("/")) -> Limits:
 
 
 def container(root: Path = Path("/")) -> str | None:
-    """Return the kind of container in which this process runs.
-
-    Returns None without a sign of a container.
+    """Return the container program in which this process runs, or None.
 
     Args:
         root: Root folder of the file system.
@@ -78,9 +79,9 @@ def container(root: Path = Path("/")) -> str | None:
 
 
 def _groups(root: Path) -> dict[str, str]:
-    """Return the path of this process's control group for each controller.
+    """Map each control-group controller to the path of this process's group.
 
-    The unified hierarchy (v2) has an empty name.
+    The unified hierarchy (v2) has an empty controller name.
     """
     groups = {}
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
@@ -91,13 +92,13 @@ def _groups(root: Path) -> dict[str, str]:
 
 
 def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
-    """Return the version of the control groups, and the folders of this process's groups.
+    """Return the version and the folders of this process's control groups.
 
-    The folders of all parents of a group are included.
+    The folders include those of all parent groups.
 
     Returns:
         Version, folders of the CPU controller, and folders of the memory controller. Without
-        control groups, the version is missing and both lists are empty.
+        control groups, the version is None and both lists are empty.
     """
     groups, mount = _groups(root), root / "sys/fs/cgroup"
     if "" in groups and (mount / "cgroup.controllers").exists():
@@ -112,9 +113,10 @@ def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
 
 
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
-    """Yield the folders of a group and its parents up to the mount point.
+    """Yield the folders of a group and its parents, up to the mount point.
 
-    Folders that do not exist are left out: in a container, the path may be a path of the host.
+    Folders that do not exist are skipped, because the path in a container may be a path of the
+    host.
     """
     parts = [part for part in path.split("/") if part not in ("", "..")]
     for count in range(len(parts), -1, -1):
@@ -136,7 +138,7 @@ def _quota_v1(folder: Path) -> float | None:
 def _memory(
     folder: Path, limit_name: str, used_name: str, cache_name: str
 ) -> tuple[int | None, int | None]:
-    """Return the limit and the free memory of a group in bytes."""
+    """Return the memory limit and the free memory of a group in bytes."""
     limit, used = number(folder / limit_name), number(folder / used_name)
     if limit is None or limit >= UNLIMITED_BYTES:
         return None, None
@@ -146,11 +148,11 @@ def _memory(
 
 
 def oom_kills(root: Path = Path("/")) -> int:
-    """Return the number of processes here that the kernel has killed for lack of memory.
+    """Return the number of processes that the kernel killed for lack of memory.
 
-    The count is that of this control group. If control groups do not count such processes, the
-    result is the count of the machine since boot. If the machine does not count them either, the
-    result is 0.
+    The number is that of this control group. If control groups do not count such processes, the
+    result is the machine's number since boot. If the machine does not count them either, the result
+    is 0.
 
     Args:
         root: Folder that contains /proc and /sys.
@@ -169,10 +171,10 @@ def oom_kills(root: Path = Path("/")) -> int:
 
 
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
-    """Return the number of periods of the CPU quota, and of periods in which it stopped the group.
+    """Return the number of CPU quota periods, and the number of throttled periods.
 
-    The result is for the cgroup, this cgroup or an ancestor, that was throttled most often. It is
-    None without a quota.
+    In a throttled period, the quota stopped the group. Both numbers are from the group, among this
+    group and its ancestors, that was throttled most often. The result is None if no quota is set.
 
     Args:
         root: Folder that contains /proc and /sys.

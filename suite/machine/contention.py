@@ -1,7 +1,8 @@
-"""Measures the share of the machine that a process got, and the load that competed with it.
+"""Measure the CPU share that a process received, and the load from other processes.
 
-The measurement compares two reads of kernel counters. A figure is left out if the kernel does not
-report it. This module does not sample, and `Contention` does not raise errors.
+The measurement compares two readings of kernel counters. A value that the kernel does not report is
+omitted. This module does not sample between the two readings. The methods of `Contention` do not
+raise errors.
 """
 
 from __future__ import annotations
@@ -22,36 +23,36 @@ from workloads.api import Json
 
 ROOT = Path("/")
 LEAST_SECONDS = 0.5
-"""Shortest measurement.
+"""Minimum duration of a measurement in seconds.
 
-Shares of shorter times are meaningless, because /proc/stat counts in hundredths of a second.
+Shares over shorter times are inaccurate, because /proc/stat counts in hundredths of a second.
 """
 
 
 @dataclass(frozen=True)
 class Counters:
-    """Values of the kernel's counters at one moment.
+    """Values of the kernel's counters at a point in time.
 
-    None: the kernel does not report this value.
+    A value is None if the kernel does not report it.
     """
 
     seconds: float
-    """Time of the monotonic clock."""
+    """Reading of the monotonic clock in seconds."""
     threads: dict[str, tuple[float, float]]
-    """Seconds on a core, and seconds of waiting for a core while ready to run, for each thread of
-    this process (schedstat).
+    """Maps each thread of this process to its seconds on a core and its seconds of waiting for a
+    core (schedstat).
     """
     cpu_seconds: float
     """CPU seconds of this process and its children, including children that have ended."""
     server_seconds: dict[int, float]
-    """CPU seconds of the run's server processes by process id.
+    """Maps the process id of each of the run's servers to its CPU seconds.
 
-    Processes that have ended are left out.
+    Servers that have ended are excluded.
     """
     cores: CoreSeconds
     """Busy, stolen, and total CPU seconds of each core."""
     quota_periods: tuple[int, int] | None
-    """Number of periods of the control group's CPU quota, and number of periods in which the quota
+    """Number of the control group's CPU quota periods, and number of periods in which the quota
     stopped the group.
     """
     memory_stall_seconds: float | None
@@ -63,7 +64,7 @@ class Counters:
 
 
 class Contention:
-    """Measures this process and its cores between `begin` and `end`."""
+    """Measures the CPU use of this process and its cores between `begin` and `end`."""
 
     def __init__(
         self,
@@ -71,12 +72,13 @@ class Contention:
         root: Path = ROOT,
         servers: Callable[[], Sequence[psutil.Process]] = tuple,
     ) -> None:
-        """Store what to measure.
+        """Store what `begin` and `end` measure.
 
         Args:
-            cores: Numbers of the cores to measure. Empty: all cores that this process may use.
+            cores: Numbers of the cores to measure. If empty, all cores that this process may use
+                are measured.
             root: Folder that contains /proc and /sys.
-            servers: Returns the run's server processes on this machine.
+            servers: Function that returns the run's server processes on this machine.
         """
         self._cores = tuple(cores) or tuple(sorted(os.sched_getaffinity(0)))
         self._root = root
@@ -89,7 +91,7 @@ class Contention:
         """Read the counters for the first time.
 
         Args:
-            earlier: Result of `end` for an earlier part of the run, which a different process
+            earlier: Result of `end` for the run before a resumption, which a different process
                 executed.
         """
         self._earlier = earlier or {}
@@ -100,21 +102,21 @@ class Contention:
     def end(self) -> dict[str, Json]:
         """Return the measurements of the whole run.
 
-        The measurements since `begin` are combined with those of the earlier part of the run. If
-        `begin` was not called, or was called less than LEAST_SECONDS ago, the result has only the
-        earlier measurements.
+        The measurements since `begin` are combined with the measurements before the resumption. If
+        `begin` was not called, or was called less than LEAST_SECONDS ago, the result contains only
+        the earlier measurements.
 
         Returns:
             A dictionary with the following keys, except those that the kernel does not report:
 
             * `seconds`: Duration of the measurement.
             * `cpu_seconds`: CPU seconds of this process and its children.
-            * `run_seconds`, `wait_seconds`: Seconds on a core, and of waiting for a core, of the
-              threads that are alive now.
-            * `server_cpu_seconds`: CPU seconds of the servers, if there are servers and all of them
-              are alive.
-            * `cores`: [busy, stolen, total] seconds of each core. Stolen seconds are part of the
-              busy seconds.
+            * `run_seconds`, `wait_seconds`: Seconds on a core, and seconds of waiting for a core,
+              of all threads that are alive at the end.
+            * `server_cpu_seconds`: CPU seconds of the servers, if servers exist and all of them are
+              alive.
+            * `cores`: [busy, stolen, total] seconds of each core. Stolen seconds are included in
+              the busy seconds.
             * `quota_share`, `memory_stall_share`, `hot_share`: Share of the time from 0 to 1.
             * `load_average`: Load average of the last minute.
         """
@@ -173,10 +175,10 @@ def counters(
 
 
 def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str, Json]:
-    """Combine the measurements of two parts of a run.
+    """Combine the measurements before and after a resumption.
 
-    Seconds are added. Shares are averaged, weighted by the duration. Figures that only one part has
-    are left out.
+    Seconds are added. Shares are averaged with the durations as weights. Values that are missing
+    before or after the resumption are omitted.
     """
     figures: dict[str, Json] = {}
     for name in (name for name in later if name in earlier):
@@ -198,9 +200,9 @@ def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str
 
 
 def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
-    """Yield the seconds on a core, and the seconds of waiting for a core.
+    """Yield the threads' total seconds on a core, and of waiting for a core.
 
-    The counters of a new thread start at 0. Threads that have ended are left out.
+    The counters of a new thread start at 0. Threads that have ended are excluded.
     """
     for index, name in enumerate(("run_seconds", "wait_seconds")):
         if after.threads:
@@ -233,9 +235,9 @@ def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
 
 
 def _threads(root: Path) -> dict[str, tuple[float, float]]:
-    """Return the seconds of each thread on a core, and on a run queue.
+    """Map each thread to its seconds on a core, and its seconds on a run queue.
 
-    The kernel counts nanoseconds (Linux, Documentation/scheduler/sched-stats.rst).
+    The kernel reports nanoseconds (Linux, Documentation/scheduler/sched-stats.rst).
     """
     seconds = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
@@ -246,13 +248,13 @@ def _threads(root: Path) -> dict[str, tuple[float, float]]:
 
 
 def _cpu_seconds() -> float:
-    times = os.times()  # counts in hundredths of a second, unlike process_time
+    times = os.times()  # os.times has a resolution of 0.01 s, lower than process_time
     seconds = time.process_time() + times.children_user + times.children_system
     return seconds + sum(_each_cpu_seconds(psutil.Process().children(recursive=True)).values())
 
 
 def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
-    """Return the CPU seconds of each process that is alive, by process id."""
+    """Map the process id of each process that is alive to its CPU seconds."""
     seconds = {}
     for process in processes:
         with contextlib.suppress(psutil.Error):
@@ -264,7 +266,7 @@ def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
 def _memory_stall_seconds(root: Path) -> float | None:
     """Return the seconds in which at least one process waited for memory.
 
-    The file has the line `some avg10=… total=MICROSECONDS` (Linux,
+    The seconds are in the line `some avg10=… total=MICROSECONDS` of the kernel's file (Linux,
     Documentation/accounting/psi.rst).
     """
     for line in (text(root / "proc/pressure/memory") or "").splitlines():
@@ -277,7 +279,7 @@ def _memory_stall_seconds(root: Path) -> float | None:
 def _hot_seconds(cores: Sequence[int], root: Path) -> float | None:
     """Return the seconds of thermal throttling of the core that was throttled longest.
 
-    Only Intel processors count it, in milliseconds per core.
+    Only Intel processors report throttling, in milliseconds per core.
     """
     base = root / "sys/devices/system/cpu"
     counts = [

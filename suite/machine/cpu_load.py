@@ -1,6 +1,6 @@
-"""Measures the current load of CPU cores.
+"""Measure the current load of CPU cores.
 
-The kernel's counters are read twice, a tenth of a second apart.
+The module reads the kernel's counters twice, 0.1 s apart.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ import psutil
 from suite.machine.sysfiles import online_cpus
 
 LOOK_SECONDS = 0.1
-"""Duration of a measurement."""
+"""Duration of a measurement in seconds."""
 TAKEN_LOOKS = 5
-"""Number of measurements of `cores_taken`."""
+"""Number of measurements that `cores_taken` makes."""
 NAMED_PROCESSES = 3
-"""Largest number of processes that `busiest` returns."""
+"""Maximum number of processes that `busiest` returns."""
 ROOT = Path("/")
 
 CoreSeconds = dict[int, tuple[float, float, float]]
 """Busy, stolen, and total CPU seconds of each core since boot.
 
-Stolen seconds, which the hypervisor gave to other virtual machines, are part of the busy seconds.
+Stolen seconds were used by other virtual machines. They are included in the busy seconds.
 """
 
 
 def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
-    """Return the average use of these cores in percent. None: the kernel does not report it.
+    """Return the average use of the given cores in percent.
+
+    Returns None if the kernel does not report the load.
 
     Args:
         cores: Numbers of the cores.
@@ -42,10 +44,10 @@ def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
 
 
 def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROOT) -> int:
-    """Return how many of these cores other processes use all the time.
+    """Return how many of the given cores other processes use permanently.
 
     The result is the minimum of several measurements, so that short bursts of load do not count.
-    The caller must be idle during the measurement, or its load is counted, too.
+    The caller must be idle during the measurement. Otherwise its load would also be counted.
 
     Args:
         cores: Numbers of the cores.
@@ -53,7 +55,7 @@ def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROO
         root: Folder that contains /sys.
 
     Returns:
-        Number of cores, 0 if the kernel does not report the load.
+        Number of cores, or 0 if the kernel does not report the load.
     """
     return min(
         round(sum(busy / total for busy, total in _used(cores, root).values() if total > 0))
@@ -62,11 +64,11 @@ def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROO
 
 
 def free(cores: Sequence[int], most_percent: float, root: Path = ROOT) -> list[int]:
-    """Return the cores whose use does not exceed a limit.
+    """Return the cores whose use is not above a limit.
 
     Args:
         cores: Numbers of the cores.
-        most_percent: Largest use of a core in percent.
+        most_percent: Maximum use of a core in percent.
         root: Folder that contains /sys.
     """
     used = _used(cores, root).items()
@@ -80,7 +82,7 @@ def free(cores: Sequence[int], most_percent: float, root: Path = ROOT) -> list[i
 def _used(cores: Sequence[int], root: Path) -> dict[int, tuple[float, float]]:
     """Return the busy and total CPU seconds of each core during LOOK_SECONDS.
 
-    Cores that the kernel does not report are left out.
+    Cores that the kernel does not report are excluded.
     """
     before = core_seconds(root)
     time.sleep(LOOK_SECONDS)
@@ -93,9 +95,9 @@ def _used(cores: Sequence[int], root: Path) -> dict[int, tuple[float, float]]:
 
 
 def busiest(cores: Sequence[int]) -> list[str]:
-    """Return up to NAMED_PROCESSES processes that use these cores most, without this process.
+    """Return up to NAMED_PROCESSES other processes that use the given cores most.
 
-    The format is `name (pid 1) 90 %`. A process that uses a whole core has 100 %.
+    The format is `name (pid 1) 90 %`. A process that fully uses one core has 100 %.
     """
     before = {pid: seconds for pid, (seconds, _, _) in _process_seconds().items()}
     time.sleep(LOOK_SECONDS)
@@ -115,9 +117,9 @@ def busiest(cores: Sequence[int]) -> list[str]:
 def core_seconds(root: Path = ROOT) -> CoreSeconds:
     """Return the CPU seconds of each core since boot.
 
-    Returns an empty dict if the kernel does not report them. Waiting for input and output counts as
-    idle. Time that the hypervisor took away counts as busy. The times of guests are subtracted from
-    the sum, because the user and nice times contain them.
+    The dict is empty if the kernel does not report them. Time that was spent waiting for input and
+    output is idle. Time that the hypervisor gave to other virtual machines is busy. Guest times are
+    subtracted from the sum, because the user and nice times already include them.
 
     Args:
         root: Folder that contains /sys.
@@ -126,7 +128,8 @@ def core_seconds(root: Path = ROOT) -> CoreSeconds:
         times = psutil.cpu_times(percpu=True)
     except OSError:
         return {}
-    # psutil lists the online CPUs without their numbers, which have gaps if some CPUs are offline.
+    # psutil lists the online CPUs without their numbers. The numbers have gaps if some CPUs are
+    # offline.
     numbers = sorted(online_cpus(root))
     if len(numbers) != len(times):
         numbers = list(range(len(times)))
@@ -138,9 +141,9 @@ def core_seconds(root: Path = ROOT) -> CoreSeconds:
 
 
 def _process_seconds() -> dict[int, tuple[float, int, str]]:
-    """Return the CPU seconds so far, the last core, and the name of each process, by process id.
+    """Map each process id to the process's CPU seconds, last core, and name.
 
-    Processes that this user may not inspect are left out.
+    Processes that this user may not inspect are excluded.
     """
     seconds = {}
     for process in psutil.process_iter(["cpu_times", "cpu_num", "name"]):

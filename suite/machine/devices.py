@@ -1,4 +1,4 @@
-"""Lists the devices of this machine without importing a framework."""
+"""List the devices of this machine without importing a framework."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cpu_cores() -> tuple[int, ...]:
 
 
 def cpu_model() -> str:
-    """Return the name of the processor, or its architecture if it has no name (ARM)."""
+    """Return the name of the processor, or its architecture if the name is unknown (ARM)."""
     return sysfiles.cpu_model() or platform.processor() or platform.machine()
 
 
@@ -58,17 +58,20 @@ def nvml() -> Iterator[Any]:
 def cuda_driver_version(library: Any) -> str | None:
     """Return the newest CUDA version that the driver supports, such as `13.0`.
 
-    None: the driver does not report it.
+    Returns None if the driver does not report the version.
     """
     try:
-        version = library.nvmlSystemGetCudaDriverVersion()  # 1000 x major + 10 x minor
+        version = library.nvmlSystemGetCudaDriverVersion()  # NVML returns 1000 x major + 10 x minor
     except library.NVMLError:
         return None
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _visible_numbers(library: Any) -> list[int]:
-    """Return NVML's indices of the devices in the inherited CUDA_VISIBLE_DEVICES, in its order."""
+    """Return the NVML indices of the devices in the inherited CUDA_VISIBLE_DEVICES.
+
+    The indices are in the order of CUDA_VISIBLE_DEVICES.
+    """
     uuids = {}
     for number in range(library.nvmlDeviceGetCount()):
         uuids[number] = ""
@@ -78,10 +81,10 @@ def _visible_numbers(library: Any) -> list[int]:
 
 
 def _query_each(library: Any, query: Callable[[Any], T]) -> list[T]:
-    """Return the result of `query` for the handle of each visible device.
+    """Call `query` with the handle of each visible device, and return the results.
 
     Raises:
-        ValueError: A device does not answer, or is partitioned with MIG.
+        ValueError: A device does not respond, or is partitioned with MIG.
     """
     numbers, results = _visible_numbers(library), []
     for number in numbers:
@@ -98,19 +101,21 @@ def _query_each(library: Any, query: Callable[[Any], T]) -> list[T]:
 
 
 def visible_handles(library: Any) -> list[Any]:
-    """Return NVML handles of the devices in the inherited CUDA_VISIBLE_DEVICES, in its order.
+    """Return the NVML handles of the devices in the inherited CUDA_VISIBLE_DEVICES.
+
+    The handles are in the order of CUDA_VISIBLE_DEVICES.
 
     Raises:
-        ValueError: A device does not answer, or is partitioned with MIG.
+        ValueError: A device does not respond, or is partitioned with MIG.
     """
     return _query_each(library, lambda handle: handle)
 
 
 def gpus() -> list[Gpu]:
-    """Return the NVIDIA devices in the inherited CUDA_VISIBLE_DEVICES, in its order.
+    """Return the NVIDIA devices in the inherited CUDA_VISIBLE_DEVICES, in the same order.
 
     Raises:
-        ValueError: A device does not answer, or is partitioned with MIG.
+        ValueError: A device does not respond, or is partitioned with MIG.
     """
     with nvml() as library:
         if library is None:
@@ -128,8 +133,9 @@ def hardware(visible_gpus: Sequence[Gpu] | None = None) -> dict[str, Any]:
     """Return the CPU, memory, and GPUs of this machine for run.json.
 
     Args:
-        visible_gpus: Result of `gpus`. None: query it. The list in run.json is then empty if a GPU
-            does not answer. A command that uses GPUs checks them before it calls this function.
+        visible_gpus: Result of `gpus`. If None, the function queries the GPUs, and returns an empty
+            list of GPUs if a GPU does not respond. Commands that use GPUs check them before they
+            call this function.
     """
     if visible_gpus is None:
         visible_gpus = []

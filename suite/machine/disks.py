@@ -1,4 +1,7 @@
-"""Checks for full disks, because programs report a full disk in many ways, or not at all."""
+"""Check for full disks.
+
+The check is needed because programs report a full disk in different ways or not at all.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,18 @@ import os
 import tempfile
 
 FULL_BYTES = 1 << 20
-"""A disk with less free space counts as full.
+"""Free space in bytes below which a disk counts as full.
 
-A disk that refused a large block may still have some free space.
+The limit is above 0, because a disk that cannot store a large block may still have some free space.
 """
 
 
 def full(*paths: str | os.PathLike[str]) -> str:
-    """Return the first full disk as `no space left in PATH (N bytes free)`, or `(no free inodes)`.
+    """Return a description of the first full disk, or an empty string.
 
-    Empty: no disk is full.
-
-    The disks of `paths`, of temporary files, and of shared memory are checked, except read-only
-    disks.
+    The description is `no space left in PATH (N bytes free)` or ends with `(no free inodes)`. The
+    function checks the disks of `paths`, of temporary files, and of shared memory. Read-only disks
+    are skipped.
     """
     for path in (*paths, tempfile.gettempdir(), "/dev/shm"):
         try:

@@ -1,6 +1,6 @@
-"""Detects that a run is about to exhaust the machine's memory.
+"""Detect that a run is about to exhaust the machine's memory.
 
-This would harm all programs on the machine. The module imports only the standard library.
+Such a run would harm all programs on the machine. The module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from pathlib import Path
 from suite.machine.sysfiles import memory_bytes, text
 
 LEFT_BYTES = 512 << 20
-"""Memory that a run must leave free.
+"""Memory in bytes that a run must leave free.
 
 A step can allocate a few hundred MB between two checks (0.1 s).
 """
 LEFT_SHARE = 0.03
 """Share of the machine's memory that a run must leave free.
 
-The larger of the two limits applies.
+The larger of LEFT_BYTES and this share applies.
 """
 OWN_SHARE = 0.5
-"""A run is ended only if it uses this share of the machine's memory.
+"""Minimum share of the machine's memory that a run must use to be ended.
 
-Otherwise other programs use most of it.
+If the run uses less, other programs use most of the memory.
 """
 
 
 def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
-    """Return why a run must end now for lack of memory. Empty: it need not end.
+    """Return the reason why a run must end for lack of memory, or an empty string.
 
-    The check is fast as long as there is enough memory. If the kernel does not report memory, the
+    The check is fast while enough memory is free. If the kernel does not report the memory, the
     result is empty.
 
     Args:

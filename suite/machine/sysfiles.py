@@ -1,6 +1,6 @@
-"""Reads small files of /proc and /sys. Some of these files are missing on every machine.
+"""Read small files in /proc and /sys. Each machine lacks some of these files.
 
-The functions that return a single value return None if the file or the field is missing or has an
+The functions that return a single value return None if the file or the field is missing or has
 unexpected content.
 """
 
@@ -15,7 +15,7 @@ from workloads import files
 
 
 def text(path: Path) -> str | None:
-    """Return the content of a file without surrounding white space."""
+    """Return the content of a file, stripped of surrounding white space."""
     try:
         return files.read_text(path, "replace").strip()
     except OSError:
@@ -23,7 +23,9 @@ def text(path: Path) -> str | None:
 
 
 def online_cpus(root: Path) -> dict[int, Path]:
-    """Return the folder in /sys of each online CPU, by CPU number. Empty: /sys does not list CPUs.
+    """Map the number of each online CPU to its folder in /sys.
+
+    The mapping is empty if /sys does not list CPUs.
 
     Args:
         root: Folder that contains /sys.
@@ -35,13 +37,13 @@ def online_cpus(root: Path) -> dict[int, Path]:
 def memory_bytes(path: Path) -> dict[str, int]:
     """Return the entries of a meminfo file, such as `MemTotal:  16777216 kB`, in bytes.
 
-    The file is the file of the machine or of a NUMA node. psutil does not read files of NUMA nodes.
+    The file is that of the machine or of a NUMA node. psutil cannot read the files of NUMA nodes.
     """
     return {name: int(kib) << 10 for name, kib in re.findall(r"(\w+): *(\d+) kB", text(path) or "")}
 
 
 def counts(path: Path) -> dict[str, int]:
-    """Return the entries of a control-group file whose lines have a name and an integer."""
+    """Return the named integers in a control-group file by name."""
     pairs = (line.split(" ") for line in (text(path) or "").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
@@ -61,7 +63,7 @@ def cpu_field(name: str, root: Path = Path("/")) -> str | None:
 
 
 def cpu_model(root: Path = Path("/")) -> str | None:
-    """Return the name of the processor, which psutil does not read."""
+    """Return the model name of the processor, which psutil does not provide."""
     return cpu_field("model name", root)
 
 

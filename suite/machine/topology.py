@@ -1,6 +1,6 @@
-"""Writes `topology.json`, the hardware of the machine according to /proc, /sys, and NVML.
+"""Write `topology.json`, which describes the hardware of the machine.
 
-Unknown values are null.
+The values come from /proc, /sys, and NVML. Unknown values are null.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from workloads.api import Json
 SCHEMA = 1
 ROOT = Path("/")
 PCIE_PATHS = {0: "internal", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-"""Names in `nvidia-smi topo -m` of each nvmlGpuTopologyLevel_t.
+"""Maps each nvmlGpuTopologyLevel_t to its name in `nvidia-smi topo -m`.
 
-The levels after `internal` are: one switch, several switches, host bridge, NUMA node, system.
+The levels after `internal` mean that the path between two GPUs crosses a single switch, several
+switches, a host bridge, a NUMA node, or the system interconnect.
 """
 
 
@@ -42,14 +43,14 @@ def write(folder: Path) -> None:
 
 @functools.cache
 def _cached_topology() -> Json:
-    """Return the topology, or the error.
+    """Return the topology, or an error message if it cannot be read.
 
-    The result is cached, because the machine does not change while this process runs.
+    The result is cached, because the hardware does not change while this process runs.
     """
     try:
         return topology()
     except Exception as error:
-        # An unexpected answer of the kernel or the driver must not end a run.
+        # An unexpected response of the kernel or the driver must not end a run.
         return {"schema": SCHEMA, "error": f"{type(error).__name__}: {error}"}
 
 
@@ -73,7 +74,7 @@ def topology(root: Path = ROOT) -> dict[str, Json]:
 def governors(root: Path = ROOT) -> set[str]:
     """Return the CPU frequency governors in use.
 
-    Empty: the kernel does not report them (virtual machines).
+    The set is empty if the kernel does not report them, as in virtual machines.
     """
     paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
     return {name for path in paths if (name := text(path)) is not None}
@@ -93,7 +94,7 @@ def _system(root: Path) -> dict[str, Json]:
 def _network(root: Path) -> dict[str, Json]:
     """Return the network interfaces, and the ports of InfiniBand and RoCE.
 
-    The loopback interface is left out. A virtual interface has no driver, and may have no speed.
+    The loopback interface is excluded. A virtual interface has no driver, and possibly no speed.
     """
     interfaces: list[Json] = []
     for folder in sorted((root / "sys/class/net").glob("*")):
@@ -120,7 +121,7 @@ def _network(root: Path) -> dict[str, Json]:
 
 
 def _cpu(root: Path) -> dict[str, Json]:
-    """Return the properties of all online CPUs, including CPUs that this process may not use."""
+    """Return the properties of all online CPUs, including those this process may not use."""
     base = root / "sys/devices/system/cpu"
     folders = [folder for _, folder in sorted(online_cpus(root).items())]
     packages = {text(folder / "topology/physical_package_id") for folder in folders} - {None}
@@ -141,9 +142,9 @@ def _cpu(root: Path) -> dict[str, Json]:
 
 
 def _caches(folders: list[Path]) -> list[Json]:
-    """Return the level, kind, size in bytes, and number of the caches.
+    """Return the level, type, size in bytes, and number of each kind of cache.
 
-    Caches that are alike share an entry.
+    Identical caches are counted in one entry.
     """
     seen: set[tuple[str, str | None]] = set()
     counts: dict[tuple[int | None, str, int | None], int] = {}
@@ -183,7 +184,7 @@ def _numa_nodes(root: Path) -> list[Json]:
 def _gpus(root: Path) -> dict[str, Json]:
     """Return the visible GPUs, and the connections between each pair of GPUs.
 
-    The GPUs are in the order of a run's devices.
+    The GPUs have the same order as the devices of a run.
     """
     with devices.nvml() as nvml:
         if nvml is None:
@@ -223,10 +224,10 @@ def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
 
 
 def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
-    """Return the NUMA node of a GPU, if it is known.
+    """Return the NUMA node of a GPU, or None if it is unknown.
 
-    NVML writes the PCI domain with eight digits, and /sys with four digits. /sys has -1 if the node
-    is not known.
+    NVML writes the PCI domain with eight digits, but /sys uses four digits. /sys contains -1 if the
+    node is unknown.
     """
     if pci_bus_id is None:
         return None
@@ -235,21 +236,21 @@ def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
 
 
 def _active_nvlinks(nvml: Any, handle: Any) -> int:
-    """Return the number of NVLinks in use, to GPUs or to a switch.
+    """Return the number of active NVLinks of a GPU, to other GPUs or to a switch.
 
-    It is 0 for a device without NVLink.
+    The result is 0 for a device without NVLink.
     """
     count = 0
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
         state = _ask(nvml.nvmlDeviceGetNvLinkState, handle, link)
-        if state is None:  # past the last link of this device
+        if state is None:  # the index is past the last link of this device
             break
         count += bool(state)
     return count
 
 
 def _matrix(handles: list[Any], between: Callable[[Any, Any], Json]) -> list[list[Json]]:
-    """Return the matrix of `between` for each pair of devices. The diagonal is null."""
+    """Return the matrix of `between` for all pairs of devices, with None on the diagonal."""
     return [
         [None if row == column else between(a, b) for column, b in enumerate(handles)]
         for row, a in enumerate(handles)
@@ -257,30 +258,30 @@ def _matrix(handles: list[Any], between: Callable[[Any, Any], Json]) -> list[lis
 
 
 def _pcie(nvml: Any, a: Any, b: Any) -> str | None:
-    """Return the name in `nvidia-smi topo -m` of the PCIe path between two devices."""
+    """Return the PCIe path between two devices, as named in `nvidia-smi topo -m`."""
     level = _ask(nvml.nvmlDeviceGetTopologyCommonAncestor, a, b)
     return None if level is None else PCIE_PATHS.get(level, str(level))
 
 
 def _nvlink(nvml: Any, a: Any, b: Any) -> bool | None:
-    """Check whether two devices are connected over NVLink, directly or through a switch."""
+    """Check whether NVLink connects two devices, directly or through a switch."""
     state = _ask(nvml.nvmlDeviceGetP2PStatus, a, b, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
     return None if state is None else bool(state == nvml.NVML_P2P_STATUS_OK)
 
 
 def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of an NVML function, or None if it fails.
+    """Call an NVML function, and return its result, or None if the call fails.
 
-    A driver raises an error for an unsupported query, and an old version of the bindings lacks
+    The driver raises an error for an unsupported query. Old versions of the NVML bindings lack some
     functions.
     """
     try:
         return function(*arguments)
-    except Exception:  # NVMLError, a class that is available only if pynvml is installed
+    except Exception:  # catches NVMLError, a class that is available only if pynvml is installed
         return None
 
 
 def _size(size: str | None) -> int | None:
-    """Return a size such as `48K` in bytes."""
+    """Convert a size such as `48K` to bytes."""
     match = re.fullmatch(r"(\d+)([KMG]?)", size or "")
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else None

@@ -1,4 +1,7 @@
-"""Selects devices according to CUDA_VISIBLE_DEVICES. Imports only the standard library."""
+"""Select devices according to CUDA_VISIBLE_DEVICES.
+
+This module imports only the standard library.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ from collections.abc import Mapping, Sequence
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 NULL_DEVICE = "null device"
-"""Part of the name of a GPU that does not compute (tests/gpu_paths), and label of its runs, whose
-figures are meaningless.
+"""Substring in the name of a stub GPU that computes nothing (tests/gpu_paths). It is also the
+label of runs on this GPU, whose results are meaningless.
 """
 
 
 class UnusableGpuError(ValueError):
-    """A selected GPU cannot be used.
+    """Error for a selected GPU that cannot be used.
 
     Args:
-        problem: The GPU, and the reason.
-        remedy: What to set.
+        problem: The GPU and the reason.
+        remedy: The setting that the user should change.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -26,16 +29,18 @@ class UnusableGpuError(ValueError):
 
 
 def chosen(uuids: Mapping[int, str]) -> list[int]:
-    """Return the indices of the devices in the inherited CUDA_VISIBLE_DEVICES, in its order.
+    """Return the indices of the devices in the inherited CUDA_VISIBLE_DEVICES.
 
-    If the variable is not set, the result has all devices. An entry is an index, a UUID, or a
-    prefix of a UUID (`GPU-8932f937`) that matches a single device.
+    The indices are in the order of CUDA_VISIBLE_DEVICES. If the variable is not set, all devices
+    are returned. An entry is an index, a UUID, or a prefix of a UUID (`GPU-8932f937`) that matches
+    a single device.
 
     Args:
         uuids: UUID of each device, by index.
 
     Raises:
-        UnusableGpuError: An entry is a part of a device (MIG), which the suite does not support.
+        UnusableGpuError: An entry is a partition of a device (MIG), which the suite does not
+            support.
     """
     visible = os.environ.get(VARIABLE)
     if visible is None:
@@ -56,7 +61,7 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
                 for number, uuid in uuids.items()
                 if entry.startswith("GPU-") and uuid.startswith(entry)
             ]
-        if len(matching) != 1:  # CUDA stops at the first entry that is not a device
+        if len(matching) != 1:  # like CUDA, stop at the first entry that is not a device
             break
         numbers += matching
     return numbers
@@ -66,20 +71,20 @@ IN_PARTS = "is partitioned with MIG, which is not supported"
 
 
 def no_answer(number: int, numbers: Sequence[int], why: str) -> UnusableGpuError:
-    """Return the error for a device that does not answer.
+    """Return the error for a device that does not respond.
 
-    Such a device is lost, or the driver does not find it.
+    The device is lost, or the driver cannot find it.
 
     Args:
         number: Index of the device.
         numbers: Indices of all selected devices.
-        why: Error of the driver.
+        why: Error message of the driver.
     """
     return unusable(number, numbers, f"does not answer ({why})")
 
 
 def unusable(number: int, numbers: Sequence[int], why: str) -> UnusableGpuError:
-    """Return the error for a device that cannot be used, with the settings that avoid the device.
+    """Return the error for an unusable device, with the settings that avoid the device.
 
     Args:
         number: Index of the device.

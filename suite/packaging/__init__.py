@@ -1,1 +1,1 @@
-"""Writes submission trees from logs, and checks them."""
+"""Write submission trees from logs, and check submission trees."""

@@ -1,7 +1,8 @@
-"""Runs the seed checker and the package checker of mlperf-logging, and turns errors into verdicts.
+"""Run mlperf-logging's seed checker and package checker, and return verdicts.
 
-As commands, both checkers exit with 0 even if they find errors, and with a traceback on unexpected
-input. Here they are called as functions, and a crash is an additional complaint.
+On the command line, both checkers exit with code 0 even if they find errors, and print a traceback
+on unexpected input. This module calls the checkers as functions, and reports a crash as an
+additional complaint.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 SEED_RULESET = "1.0.0"
-"""The first ruleset with rules for seeds. Ruleset 0.7.0 has no such rules."""
+"""First ruleset that contains rules for seeds. Ruleset 0.7.0 has no such rules."""
 
 
 def check_seeds(
@@ -27,13 +28,15 @@ def check_seeds(
 ) -> Verdict:
     """Check that each run logs a seed, and that all seeds differ.
 
-    In the open division, a violation is a warning.
+    In the open division, a violation is only a warning.
     """
     from mlperf_logging.package_checker.seed_checker import SeedChecker
 
     opened = any(record.division == "open" for record in records)
     first: dict[tuple[str, int], Path] = {}
-    """Maps the location of the log line and the seed to the first log with them."""
+    """Maps the code location of a seed's log line, and the seed, to the first log that contains
+    both.
+    """
     complaints: list[Complaint] = []
 
     def complain(found: str, needed: str, do: str) -> None:
@@ -41,9 +44,9 @@ def check_seeds(
 
     for log in logs:
         try:
-            # The public method returns sentences instead of records.
+            # The checker's public method returns sentences instead of records.
             seeds = SeedChecker(SEED_RULESET)._get_seed_records(str(log))
-        except Exception as error:  # The checker raises on unexpected lines.
+        except Exception as error:  # the checker raises exceptions on unexpected lines
             found = f"unreadable in {log.name} ({type(error).__name__})"
             complain(found, "an integer in every run", "log seeds as integers with mllog")
             continue
@@ -67,10 +70,10 @@ def check_seeds(
 def _complain_of_equal_seeds(
     records: Sequence[RunRecord], complain: Callable[[str, str, str], None]
 ) -> None:
-    """Complain about two runs of this suite with the same seed.
+    """Report a complaint if two runs of this suite have the same seed.
 
-    The seed checker only compares seeds that were logged by the same line of code. This line is an
-    entry of the log that can be edited.
+    The seed checker alone is not sufficient. It only compares seeds that were logged by the same
+    line of code, and the log's entry for this line can be edited.
     """
     first: dict[int, RunRecord] = {}
     for record in records:
@@ -86,7 +89,10 @@ def _complain_of_equal_seeds(
 
 
 def check_package(folder: Path, werror: bool = False) -> Verdict:
-    """Run the package checker of ruleset 0.7.0 on a tree with readable system descriptions."""
+    """Run the package checker of ruleset 0.7.0 on a submission tree.
+
+    The system descriptions of the tree must be readable.
+    """
     crashed: Complaint | None = None
     good = False
     with captured_messages() as messages, restricted_package_checker() as module:
@@ -113,10 +119,10 @@ def check_package(folder: Path, werror: bool = False) -> Verdict:
 def _unknown(record: logging.LogRecord) -> Complaint | None:
     """Return a complaint for a message of the package checker that no verdict covers.
 
-    Returns None for a message that the verdicts on logs and result sets already report.
+    Returns None if the verdicts on logs and result sets already report the message.
     """
-    # The package checker skips a benchmark for which it has no rules. The notes of a package and
-    # docs/how-to/check_and_package.md report this.
+    # The package checker skips benchmarks for which it has no rules. The notes of a package and
+    # docs/how-to/check_and_package.md list these benchmarks.
     covered = (
         " Skipping benchmark", "Detected %d total files", "Unknown files",
         "Incorrect number of files", " 1 file does not comply", " %s", " Found parsing errors",

@@ -1,6 +1,7 @@
-"""Chooses the runs of a package.
+"""Choose the runs of a submission package.
 
-All runs of a result have the same settings and can be submitted. They are taken in order of start.
+All runs of a result must have the same settings and must be valid for a submission. The runs are
+chosen in order of their start times.
 """
 
 from __future__ import annotations
@@ -30,22 +31,24 @@ from suite.results.text import clean
 
 @dataclass(frozen=True)
 class ChosenRuns:
-    """The runs of a benchmark."""
+    """The chosen runs of a benchmark."""
 
     benchmark: str
     records: tuple[RunRecord, ...]
-    """As many records as the rules require, in order of start."""
+    """Records of the runs in order of start. The number of records is the number that the rules
+    require.
+    """
     notes: tuple[str, ...]
-    """The runs that were left out, with the reasons."""
+    """Descriptions of the runs that were not chosen, with the reasons."""
 
 
 def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[ChosenRuns]:
-    """Return the runs of each benchmark.
+    """Choose the runs of each benchmark.
 
     Args:
         runs: Records of all runs.
-        explanation: Reason why runs of a job are missing. The package contains it. Empty: no run
-            may be missing.
+        explanation: Reason why runs of a job are missing, which is included in the package. If
+            empty, no run may be missing.
 
     Raises:
         ValueError: A run cannot be submitted. The message is a single line about the first problem.
@@ -107,9 +110,9 @@ def _never_started(run: RunRecord) -> bool:
 
 
 def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
-    """Return the indices of missing runs by job, up to the last index that exists.
+    """Return the indices of missing runs by job, up to the highest existing index.
 
-    The folder of a missing run was deleted, or is not among the given paths.
+    A run is missing if its folder was deleted or is not below the given paths.
     """
     indices: dict[Path, set[int]] = {}
     for run in runs:
@@ -132,9 +135,9 @@ def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
 
 
 def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[str]:
-    """Return notes on the missing runs of jobs.
+    """Return notes about the missing runs of jobs.
 
-    Raises ValueError if runs are missing without an explanation, or if there is an explanation
+    Raises ValueError if runs are missing without an explanation, or if an explanation is given
     although no run is missing.
     """
     if explanation and not missing:
@@ -155,9 +158,9 @@ def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[s
 
 
 def _submittable_record(run: RunRecord) -> RunRecord:
-    """Return the record of a run that can be submitted.
+    """Return the run's record if the run can be submitted.
 
-    Raises ValueError, with the remedy, for a run that cannot be submitted.
+    Raises ValueError, with a remedy, if the run cannot be submitted.
     """
     name = clean(str(run.path), 300)
     if run.running:
@@ -175,7 +178,8 @@ def _submittable_record(run: RunRecord) -> RunRecord:
             f"{name} is of profile {clean(settings.profile, 40)}, but only reference runs can be"
             " submitted. Set profile=reference and run again"
         )
-    if "not an MLPerf result" in record.org:  # conf/profile/demo.yaml and synthetic.yaml
+    # this text is set in conf/profile/demo.yaml and synthetic.yaml
+    if "not an MLPerf result" in record.org:
         raise ValueError(
             f"{name} has the organization {clean(record.org, 60)}. Such runs cannot be"
             " submitted. Set profile=reference and run again"
@@ -209,7 +213,7 @@ def _submittable_record(run: RunRecord) -> RunRecord:
 
 
 def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
-    """Return the first runs by start, after checking that all runs belong to the same result."""
+    """Return the earliest runs, after checking that all runs belong to the same result."""
     if text := difference(records):
         raise ValueError(
             f"{benchmark}: runs of a result must be equal except for the seed, but {text}."
@@ -243,10 +247,10 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
 
 
 def _command_for_missing_runs(record: RunRecord) -> str:
-    """Return the remedy for missing runs: the command that adds them to the folder of the job.
+    """Return a command that adds the missing runs to the folder of the job.
 
-    The command has the settings in the name of the folder. If the name does not have the suite's
-    form, the command has all recorded settings, and creates a new folder.
+    The command contains the settings in the name of the folder. If the suite did not create the
+    folder's name, the command contains all recorded settings and creates a new folder.
     """
     settings = record.settings
     if not settings.profile:

@@ -1,6 +1,6 @@
-"""Writes `benchmarks/BENCHMARK/implementations/NAME` of a package.
+"""Write the folder `benchmarks/BENCHMARK/implementations/NAME` of a package.
 
-It contains the code of the runs, their settings, and scripts that repeat them.
+The folder contains the code of the runs, their settings, and scripts that repeat the runs.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _COMMON = (
     "conf", "environments", "workloads/__init__.py", "workloads/api", "workloads/common",
     "workloads/frameworks",
 )  # fmt: skip
-"""Files that every workload needs, below the root of the repository."""
+"""Paths in the repository that every workload needs."""
 _BYTES_LIMIT = 200 << 20
-"""Limit for the copied code, in bytes."""
+"""Maximum size of the copied code in bytes."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def write_code(folder: Path, runs: ChosenRuns, user_code: Path | None) -> list[str]:
-    """Fill the new folder `folder` for the runs of a benchmark. Return notes for the user.
+    """Create the code folder for the runs of a benchmark, and return notes for the user.
 
     Args:
         folder: The folder to create.
@@ -85,12 +85,12 @@ def write_code(folder: Path, runs: ChosenRuns, user_code: Path | None) -> list[s
 
 
 def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
-    """Return the paths of a workload's code below the repository, and notes about missing code."""
+    """Return the paths of a workload's code in the repository, and notes on missing code."""
     try:
         kind = registry.load_workload(settings.workload)
         package = Path(inspect.getfile(kind)).resolve().parent
         return (*_COMMON, package.relative_to(PROJECT.resolve()).as_posix()), []
-    except ValueError:  # The workload is not installed here, or belongs to a plugin.
+    except ValueError:  # The workload is not installed, or belongs to a plugin.
         name = clean(settings.workload, 60)
         return _COMMON, [
             f"the code of workload {name} is not part of this repository. Add it to source/"
@@ -98,7 +98,7 @@ def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) -> list[str]:
-    """Write the files of the commit that the runs used. Return notes for the user.
+    """Write the files of the commit that the runs used, and return notes for the user.
 
     If the commit is not available, the files of this checkout are written.
     """
@@ -136,12 +136,13 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
 
 
 def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
-    """Return True if `folder` has the code whose digest is in the logs.
+    """Return True if the digest of the code in `folder` equals the digest in the logs.
 
     Returns False if the digests cannot be compared.
 
     Raises:
-        ValueError: A closed run used different code, so the package would not contain its code.
+        ValueError: A run in the closed division used different code, so the package would not
+            contain its code.
     """
     settings = records[0].settings
     digests = {record.path: _logged_code_digest(record.path) for record in records}
@@ -159,19 +160,25 @@ def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
 
 
 def _logged_code_digest(path: Path) -> str:
-    """Return `code_digest` of a log's `suite_run`. Empty in logs of older versions."""
+    """Return `code_digest` in a log's `suite_run`.
+
+    The string is empty for logs of older versions.
+    """
     run = next((event.value for event in read_file(path).events if event.key == "suite_run"), None)
     digest = run.get("code_digest") if isinstance(run, dict) else None
     return digest if isinstance(digest, str) else ""
 
 
 def _git(*arguments: str) -> bytes:
-    """Return the standard output of git in the repository. Empty if git fails."""
+    """Run git in the repository, and return its output, or empty bytes if git fails."""
     return run_git(*arguments) or b""
 
 
 def _list_files(commit: str, paths: Sequence[str]) -> bytes:
-    """Return modes, hashes, and names of the files of a commit. Empty if it is not available."""
+    """Return modes, hashes, and names of a commit's files.
+
+    The result is empty if the commit is not available.
+    """
     return _git("ls-tree", "-r", "-z", commit, "--", *paths)
 
 
@@ -246,7 +253,7 @@ def _write_file(path: Path, content: bytes, executable: bool) -> None:
 
 
 def _settings(records: Sequence[RunRecord]) -> str:
-    """Return the logged settings, all seeds, and the sources of the hyperparameters, as JSON."""
+    """Return the logged settings, all seeds, and the hyperparameters' sources as JSON."""
     logged = {
         name: value for name, value in asdict(records[0].settings).items() if name != "run_index"
     }

@@ -1,4 +1,4 @@
-"""The system description `systems/SYSTEM.json`: its fields, and checks of an existing file."""
+"""Fields of the system description `systems/SYSTEM.json`, and checks of such a file."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from workloads import files
 from workloads.api import Json
 
 RULESET = "1.0.0"
-"""The first ruleset that requires all fields of a description.
+"""First ruleset that requires all fields of a system description.
 
-Ruleset 0.7.0 only requires a division.
+Ruleset 0.7.0 requires only a division.
 """
 FIELDS = (
     "submitter", "division", "status", "system_name", "number_of_nodes",
@@ -33,7 +33,7 @@ FIELDS = (
     "accelerator_interconnect", "accelerator_interconnect_topology", "cooling", "hw_notes",
     "framework", "other_software_stack", "operating_system", "sw_notes",
 )  # fmt: skip
-"""All 33 fields, in the order of the published files.
+"""All 33 fields of a system description, in the order of the published files.
 
 Source: mlperf-logging 4.1.68, system_desc_checker.
 """
@@ -42,7 +42,7 @@ _START_FROM = "start with a description that `suite package` wrote"
 
 
 def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
-    """Return the empty fields that the user should fill in."""
+    """Return the names of the empty fields that the user should fill in."""
     has_none = fields.get("accelerators_per_node") == "0"
     expected = (
         name
@@ -53,7 +53,10 @@ def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
 
 
 def check_description(folder: Path, system: str, werror: bool = False) -> Verdict:
-    """Check the description of a system of a tree. No content of the file raises an error."""
+    """Check a system description in a submission tree.
+
+    Invalid content of the file never raises an error.
+    """
     path = folder / SYSTEMS / f"{system}.json"
     complaints = list(_complaints(folder, path))
     verdict = Verdict.of(
@@ -120,7 +123,7 @@ def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
 def _disagreements_with_logs(
     folder: Path, system: str, value: Mapping[str, Json]
 ) -> Iterator[Complaint]:
-    """Yield complaints if the name or the division differs from the results."""
+    """Yield complaints if the system's name or division differs from the results."""
     if isinstance(value.get("system_name"), str) and value["system_name"] != system:
         described = clean(str(value["system_name"]), 100) or "empty"
         do = "use the same name for the file, the folder of results, and system_name"

@@ -1,4 +1,4 @@
-"""The layout of a submission tree, and the names that are allowed in it.
+"""Layout of a submission tree, and the names that are allowed in the tree.
 
 The rules are those of mlperf-logging 4.1.68, package_checker.
 """
@@ -14,41 +14,42 @@ from suite.results.scoring_rules import find_scoring_rule
 
 RESULTS, SYSTEMS, BENCHMARKS = "results", "systems", "benchmarks"
 FILE_BYTES_LIMIT = 50 << 20
-"""Largest file of a submission (mlperf-logging repo_checker)."""
+"""Maximum size of a file in a submission, in bytes (mlperf-logging repo_checker)."""
 PACKAGED = ("resnet", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
-"""Benchmarks that a package can contain, by their names in the rules."""
+"""Benchmarks that a package can contain, as named in the MLPerf rules."""
 _NAME = re.compile(r"[A-Za-z0-9_][\w.=+-]{0,99}", re.ASCII)
 
 
 def failed_allowed(benchmark: str) -> int:
     """Return how many runs of a result set may miss the target.
 
-    This is four for 3D U-Net, 50 for NCF, and one for most benchmarks.
+    The number is four for 3D U-Net, 50 for NCF, and one for most other benchmarks.
     """
     rule = find_scoring_rule(benchmark)
     return 1 if rule is None else rule.allowed_failures
 
 
 def is_tree(folder: Path) -> bool:
-    """Return True for a folder with `results`, and with `systems` or `benchmarks`."""
+    """Return True if a folder contains `results`, and `systems` or `benchmarks`."""
     return (folder / RESULTS).is_dir() and any(
         (folder / name).is_dir() for name in (SYSTEMS, BENCHMARKS)
     )
 
 
 def is_valid_name(name: str) -> bool:
-    """Return True for a name that is allowed in a tree.
+    """Return True if a name is allowed in a submission tree.
 
-    Such a name has at most 100 letters, digits, and `_.=+-`. It does not begin with a dot or a
-    dash.
+    A name has at most 100 characters, which are letters, digits, and `_.=+-`. It must not begin
+    with a dot or a dash.
     """
     return _NAME.fullmatch(name) is not None
 
 
 def validated_name(what: str, name: str) -> str:
-    """Return `name` if it is allowed in a tree.
+    """Return `name` if it is allowed in a submission tree.
 
-    Raises ValueError otherwise, because a user's input is never changed.
+    Raises ValueError if the name is not allowed. The function does not correct the name, because it
+    comes from the user.
     """
     if not is_valid_name(name):
         raise ValueError(
@@ -59,7 +60,10 @@ def validated_name(what: str, name: str) -> str:
 
 
 def sanitized_name(text: str) -> str:
-    """Return an allowed name for a text from a log: ASCII only, without separators, never empty."""
+    """Convert text from a log to an allowed name.
+
+    The name is ASCII, contains no path separators, and is never empty.
+    """
     name = safe_name(text[:1000].encode("ascii", "replace").decode().replace("?", "_")).strip(
         "._-=+"
     )[:80]
@@ -69,7 +73,7 @@ def sanitized_name(text: str) -> str:
 def validated_benchmark(name: str) -> str:
     """Return `name` if a submission can contain this benchmark.
 
-    Raises ValueError, with the allowed names, otherwise.
+    Raises ValueError, with the allowed names, if it cannot.
     """
     if name not in PACKAGED:
         shown = ascii(name[:80])

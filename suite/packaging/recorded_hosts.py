@@ -1,4 +1,4 @@
-"""The nodes of a run, according to `run.json` and the `topology.json` of each node."""
+"""Nodes of a run, as recorded in `run.json` and in each node's `topology.json`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ _NODES_LIMIT = 10_000
 
 @dataclass(frozen=True)
 class RecordedHost:
-    """A machine of a run. Values that were not recorded are empty."""
+    """A recorded machine of a run. Values that were not recorded are empty."""
 
     name: str
-    """Empty for the only machine of a run."""
+    """Name of the machine. The string is empty if the run used a single machine."""
     interface: str
-    """Interface at which its peers reach it: `eth0`, `ib0`."""
+    """Network interface at which other nodes reach this machine, such as `eth0` or `ib0`."""
     topology: Recorded
     hardware: Recorded
 
 
 def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
-    """Return the nodes of a run in the order of their devices. The list is never empty."""
+    """Return the nodes of a run in the order of their devices.
+
+    The list always contains at least one node.
+    """
     folder = record.path.parent
     run = Recorded.read(folder / "run.json")
     hardware, hosts = run.part("hardware"), run.parts("hosts", _NODES_LIMIT)
@@ -43,9 +46,9 @@ def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
 
 
 def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
-    """Return `2 nodes: a (16 x CPU X, …), b (…)`.
+    """Return a note about the nodes, such as `2 nodes: a (16 x CPU X, …), b (…)`.
 
-    Nodes that are alike share a description: `2 nodes (…): a, b`.
+    Identical nodes share a description, as in `2 nodes (…): a, b`.
     """
     texts = [_hardware_text(node, device) for node in nodes]
     names = [node.name or "unnamed" for node in nodes]
@@ -56,9 +59,9 @@ def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
 
 
 def networking(node: RecordedHost) -> str:
-    """Return the interface to the peer nodes, and the ports of InfiniBand.
+    """Describe the network interface of a node, and its InfiniBand ports.
 
-    The text is, for example, `eth0, 25000 Mbit/s, driver mlx5_core`.
+    An example is `eth0, 25000 Mbit/s, driver mlx5_core`.
     """
     network = node.topology.part("network")
     named = (

@@ -1,7 +1,8 @@
-"""Fills the 33 fields of a system description from `topology.json` and `run.json` next to the logs.
+"""Fill the 33 fields of a system description from recorded files.
 
-Fields that these files do not contain stay empty and are listed for the user. With several nodes, a
-field has the value that all nodes share. `hw_notes` describes each node.
+The values come from `topology.json` and `run.json` next to the logs. Fields that these files do not
+contain stay empty, and are listed for the user. With several nodes, a field contains the value that
+all nodes share. `hw_notes` describes each node.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from workloads.api import Json
 
 
 def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
-    """Return the fields that were recorded and are equal for all runs.
+    """Return the recorded fields whose values are equal for all runs.
 
     Raises:
-        ValueError: The runs were on different machines.
+        ValueError: The runs used different machines.
     """
     fields = [_fields_of_run(record) for record in records]
     first = fields[0]
@@ -39,7 +40,7 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
 
 
 def _shared(each: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return the values that all descriptions share. All remaining fields are empty."""
+    """Return the values that all descriptions share, and empty values for other fields."""
     return {
         name: each[0][name] if all(fields[name] == each[0][name] for fields in each) else ""
         for name in FIELDS
@@ -54,7 +55,10 @@ _EQUAL_IN_ALL_RUNS = (
 
 
 def _fields_of_run(record: RunRecord) -> dict[str, Json]:
-    """Return all 33 fields: values that all nodes share, and a note that describes each node."""
+    """Return all 33 fields of a run.
+
+    The fields contain the values that all nodes share, and a note that describes each node.
+    """
     nodes, versions = recorded_hosts(record), Recorded(recorded_machine(record)["versions"])
     fields = _shared([_fields_of_node(record.settings, versions, node) for node in nodes])
     if len(nodes) > 1:
@@ -66,9 +70,9 @@ def _fields_of_run(record: RunRecord) -> dict[str, Json]:
 def _fields_of_node(
     settings: RunSettings, versions: Recorded, node: RecordedHost
 ) -> dict[str, Json]:
-    """Return all 33 fields of a node. Counts are texts.
+    """Return all 33 fields of a node. Numbers are formatted as strings.
 
-    Core and thread counts are those of a single processor, as in published files.
+    Numbers of cores and threads are per processor, as in published files.
     """
     topology, hardware = node.topology, node.hardware
     cpu = topology.part("cpu")
@@ -94,12 +98,12 @@ def _fields_of_node(
 
 
 def _used(settings: RunSettings) -> int | None:
-    """Return the number of devices per node."""
+    """Return the number of devices per node that the run used."""
     return settings.devices // (settings.nodes or 1) if settings.devices is not None else None
 
 
 def _accelerators(settings: RunSettings, topology: Recorded, hardware: Recorded) -> dict[str, Json]:
-    """Return the fields of the GPUs.
+    """Return the fields that describe the GPUs.
 
     A run on CPU cores has `0` accelerators. The fields are empty if the log does not name the
     device.
@@ -137,7 +141,7 @@ def _interconnect(links: list[list[Json]], gpus: list[Recorded]) -> str:
 
 
 def _interconnect_topology(links: list[list[Json]], paths: list[list[Json]]) -> str:
-    """Return the connection of each pair of devices: `0-1 NVLink, 0-2 SYS, …`."""
+    """Format the connection of each pair of devices, as in `0-1 NVLink, 0-2 SYS, …`."""
     links_text = []
     for row, ways in enumerate(paths):
         for column, way in enumerate(ways[row + 1 :], start=row + 1):
@@ -149,7 +153,7 @@ def _interconnect_topology(links: list[list[Json]], paths: list[list[Json]]) -> 
 
 
 def _caches(cpu: Recorded) -> str:
-    """Return the caches of the whole machine: `L1 data 48 KiB x 2, L3 unified 32 MiB x 1`."""
+    """Format the caches of the machine, as in `L1 data 48 KiB x 2, L3 unified 32 MiB x 1`."""
     return ", ".join(
         f"L{cache.count_text('level')} {cache.text('kind')} {_kib(cache.count('size_bytes') or 0)} "
         f"x {cache.count_text('count')}"
@@ -201,7 +205,7 @@ def _count_text(count: int | None) -> str:
 
 
 def _per_socket(cpu: Recorded, name: str) -> str:
-    """Return a count per processor socket. Empty if it cannot be divided evenly."""
+    """Return a number per processor socket, or "" if it cannot be divided evenly."""
     total, sockets = cpu.count(name), cpu.count("sockets")
     return str(total // sockets) if total is not None and sockets and total % sockets == 0 else ""
 
@@ -212,6 +216,6 @@ def _kib(size_bytes: int) -> str:
 
 
 def _common_text(texts: Iterable[str]) -> str:
-    """Return the text that all devices share. Empty if the texts differ."""
+    """Return the text that is the same for all devices, or "" if the texts differ."""
     found = set(texts)
     return found.pop() if len(found) == 1 else ""

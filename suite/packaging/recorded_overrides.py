@@ -1,6 +1,7 @@
-"""The overrides that repeat the runs of a result on any machine.
+"""Overrides that repeat the runs of a result on any machine.
 
-They come from the log and the files next to it. Values that equal a default are included.
+The overrides are derived from the log and the files next to it. Values that equal a default are
+included.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _OF_SETTINGS = ("hyperparameter_sources", "hyperparameters", "options")
 def recorded_machine(record: RunRecord) -> dict[str, Any]:
     """Return the facts that were recorded next to a log (`versions`, `environment`, …).
 
-    Missing parts are empty objects.
+    Missing facts are empty objects.
     """
     run = Recorded.read(record.path.parent / "run.json")
     settings = run.part("settings")
@@ -36,9 +37,10 @@ def recorded_machine(record: RunRecord) -> dict[str, Any]:
 
 
 def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str, str]:
-    """Return `key=value` by key, for a command that repeats all runs of a result.
+    """Map each key to an override `key=value` that repeats the runs of a result.
 
-    All recorded values are included, even if they equal a default. The overrides are not quoted.
+    All recorded values are included, even if they equal a default. The overrides are not quoted for
+    a shell.
 
     Args:
         settings: Settings from the log.
@@ -79,9 +81,9 @@ def _targets(targets: Mapping[str, float]) -> dict[str, float]:
 
 
 def _option_keys(workload: str) -> dict[str, str]:
-    """Return the command-line key of each option by its name.
+    """Map the name of each option to its command-line key.
 
-    Empty for a workload that is not installed here.
+    The mapping is empty if the workload is not installed.
     """
     try:
         return {
@@ -93,9 +95,9 @@ def _option_keys(workload: str) -> dict[str, str]:
 
 
 def _to_text(value: Json) -> str:
-    """Return a value in the form that follows `key=`.
+    """Format a value as it is written after `key=` in an override.
 
-    Empty if there is no value, or if it cannot be written as an override.
+    The string is empty if the value is missing or cannot be written in an override.
     """
     if isinstance(value, bool):
         return str(value).lower()

@@ -1,6 +1,7 @@
-"""Checks that runs belong to the same result.
+"""Check that runs belong to the same result.
 
-They must be of the same experiment and submission, and each run needs a different log.
+The runs must be from the same experiment and submission, and no log may be a copy of another run's
+log.
 """
 
 from __future__ import annotations
@@ -22,43 +23,50 @@ from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 SHIFTED_TOLERANCE_MS, SCALED_TOLERANCE_MS = 1.0, 2.0
-"""Largest differences between the stamps of a log and its copy.
+"""Maximum differences in milliseconds between the timestamps of a log and those of its copy.
 
-Stamps are whole milliseconds, so a shifted copy differs from its original by at most 1 ms and a
-scaled copy by at most 2 ms. Among 19,657 pairs of published runs (rounds v1.0 to v5.1), the closest
-two differ by 3.4 ms after scaling.
+Timestamps are whole milliseconds. A copy whose times were shifted by a constant therefore differs
+from its original by at most 1 ms, and a copy whose times were scaled by a factor by at most 2 ms.
+Among 19,657 pairs of published runs (rounds v1.0 to v5.1), the two most similar runs differ by 3.4
+ms after scaling.
 """
 MAX_EDITED_STAMPS = 2
-"""Number of stamps of a shifted copy that may have been edited, such as `run_start`."""
+"""Maximum number of edited timestamps in a shifted copy, such as the timestamp of `run_start`."""
 SEPARATE_STAMPS_MS = 20.0
-"""Stamps at shorter distances belong to the same moment and count once."""
+"""Minimum distance of distinct timestamps in milliseconds. Closer timestamps are counted once."""
 MIN_SHIFTED_STAMPS, MIN_SCALED_STAMPS = 4, 6
-"""Minimum number of moments. In shorter logs, a copy and an unrelated run look alike."""
+"""Minimum number of distinct timestamps. In shorter logs, copies cannot be distinguished from
+unrelated runs.
+"""
 MAX_PAUSES = 2
-"""Number of pauses that may have been added to a shifted copy.
+"""Maximum number of pauses that may have been added to a shifted copy.
 
-The stamps before and after a pause are shifted by different constants.
+The timestamps before and after an added pause are shifted by different constants.
 """
 MIN_COPIED_SHARE = 0.75
-"""Share of moments that a copy with added, removed, or edited lines shares with its original.
+"""Minimum share of timestamps that a copy must have in common with its original, if lines were
+added, removed, or edited.
 
-The share refers to the log with fewer moments.
+The share is relative to the log with fewer distinct timestamps.
 """
 MIN_COPIED_SHARE_WITH_PAUSES = 0.9
-"""The same share for copies with pauses, for both logs.
+"""Minimum share of common timestamps for copies with added pauses, relative to the log with more
+distinct timestamps.
 
-It is higher because several constants are chosen to fit, so more moments of unrelated runs agree by
-chance.
+The share is higher than MIN_COPIED_SHARE, because several constants are fitted, so more timestamps
+of unrelated runs agree by chance.
 """
 MIN_COPIED_STAMPS = 10
-"""Minimum number of common moments of copies whose lines differ.
+"""Minimum number of common timestamps for copies with added, removed, or edited lines.
 
-A few moments may agree by chance.
+Fewer timestamps may agree by chance.
 """
 MIN_SCALED_COPIED_STAMPS = 12
-"""The same minimum for scaled copies, whose factor is chosen to fit."""
+"""Minimum number of common timestamps for scaled copies. It is higher because a factor is
+fitted.
+"""
 MAX_STAMPS = 500
-"""Number of stamps of a log that are compared."""
+"""Maximum number of timestamps per log that are compared."""
 _STAMPED_KEYS = frozenset(
     {
         *("run_start", "run_stop", "block_start", "block_stop", "epoch_start", "epoch_stop"),
@@ -69,36 +77,41 @@ _STAMPED_KEYS = frozenset(
 
 @dataclass(frozen=True)
 class RunTrace:
-    """The times and machines of a run, according to its log."""
+    """Timestamps and machines of a run, as recorded in its log."""
 
     name: str
-    """The last parts of the log's path."""
+    """Last components of the log's path."""
     start_ms: float
     stop_ms: float
     spans_ms: tuple[tuple[float, float], ...]
-    """Times at which its processes trained.
+    """Start and end times of the intervals in which the run's processes trained.
 
-    The time between an interruption and the resumption is left out.
+    The time between an interruption and the resumption is excluded.
     """
     stamps_ms: tuple[float, ...]
-    """Time stamps of the run, its blocks, epochs, and evaluations, in the order of their lines."""
+    """Timestamps of the run, its blocks, epochs, and evaluations, in the order of their lines."""
     moments_ms: tuple[float, ...]
-    """The same stamps in order of time. Stamps that belong to the previous moment are left out."""
+    """Distinct timestamps in ascending order. Timestamps that are close to the previous
+    timestamp are excluded.
+    """
     machines: frozenset[str]
     """Digests of the machines' names (`suite_run`, docs/reference/log_format.md).
 
-    Empty if the log does not state them.
+    The set is empty if the log does not contain them.
     """
     system: str
-    """`system` of `suite_run`. Empty if this suite did not write the log."""
+    """`system` in `suite_run`. The string is empty if another program wrote the log."""
     code_digest: str
-    """`code_digest` of `suite_run`. Empty in foreign logs and in logs of older versions."""
+    """`code_digest` in `suite_run`. The string is empty for logs of other programs or of older
+    versions.
+    """
 
 
 def difference(records: Sequence[RunRecord]) -> str:
-    """Return the first setting that must be equal but differs, with both values and their logs.
+    """Describe the first setting that differs although it must be equal in all runs.
 
-    Empty if all settings are equal.
+    The description contains both values and their logs. The string is empty if all settings are
+    equal.
     """
     earlier = records[0]
     # `write_code` checks whether different commits have the same code.
@@ -117,10 +130,11 @@ def difference(records: Sequence[RunRecord]) -> str:
 
 
 def find_copy(records: Sequence[RunRecord], earlier: Sequence[RunRecord] = ()) -> str:
-    """Return a description of two logs that are copies of the same run, or an empty string.
+    """Describe two logs that are copies of the same run, or return an empty string.
 
-    Copies are found by equal starts, by equal differences of time stamps, and by differences that
-    are equal up to a factor. The seed is not compared, because its line can be edited.
+    Two logs are copies if their start times are equal, or if the differences between their
+    timestamps are equal or proportional. The seeds are not compared, because a copy's seed can be
+    edited.
 
     Args:
         records: Runs that are compared with each other.
@@ -143,10 +157,10 @@ def find_copy(records: Sequence[RunRecord], earlier: Sequence[RunRecord] = ()) -
 
 
 def find_overlap(records: Sequence[RunRecord]) -> str:
-    """Return the names of two logs of this suite whose runs overlapped in time on a machine.
+    """Return the names of two logs of this suite whose runs overlapped on a machine.
 
-    Empty if there are no such logs. Logs without the machine (of older versions) are compared by
-    `system`.
+    The string is empty if no runs overlapped in time. Logs of older versions do not contain the
+    machine. They are compared by `system`.
     """
     for first, second in _overlapping(records):
         if first.system and second.system and _may_share_machine(first, second):
@@ -155,11 +169,11 @@ def find_overlap(records: Sequence[RunRecord]) -> str:
 
 
 def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
-    """Return the names of two foreign logs whose runs overlapped in time.
+    """Return the names of two logs of other programs whose runs overlapped in time.
 
-    Empty if there are no such logs. A foreign log, which this suite did not write, does not name
-    its machine. 215 of the 1,326 result sets of rounds v1.0 to v5.1 overlap, since large clusters
-    train several runs at a time.
+    The string is empty if no runs overlapped. Logs of other programs do not name their machines. In
+    the published results, 215 of the 1,326 result sets of rounds v1.0 to v5.1 overlap, because
+    large clusters train several runs in parallel.
     """
     pairs = _overlapping(records)
     return next(
@@ -168,7 +182,7 @@ def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
 
 
 def find_different_code(records: Sequence[RunRecord]) -> str:
-    """Return the names of two logs whose workers imported different code, or an empty string."""
+    """Return the names of two logs whose workers imported different code, or ""."""
     traces = [trace for trace in _traces(records) if trace.code_digest]
     second = next((trace for trace in traces if trace.code_digest != traces[0].code_digest), None)
     return "" if second is None else f"{traces[0].name} and {second.name}"
@@ -192,7 +206,7 @@ def _may_share_machine(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _are_shifted(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all stamps except MAX_EDITED_STAMPS differ by the same constant."""
+    """Check whether all but MAX_EDITED_STAMPS timestamps differ by the same constant."""
     ours, theirs = _moments(first, second)
     if len(ours) < MIN_SHIFTED_STAMPS:
         return False
@@ -202,18 +216,19 @@ def _are_shifted(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all stamps since the start differ by the same factor."""
+    """Check whether all times since the start differ by the same factor."""
     ours, theirs = _moments(first, second)
     if len(ours) < MIN_SCALED_STAMPS:
         return False
     ours, theirs = ours - ours[0], theirs - theirs[0]
-    if ours[-1] > theirs[-1]:  # Rounding errors are not magnified in the shorter log.
+    # scale the longer run down, so that rounding errors are not magnified
+    if ours[-1] > theirs[-1]:
         ours, theirs = theirs, ours
     return bool(np.all(np.abs(ours - theirs * (ours[-1] / theirs[-1])) <= SCALED_TOLERANCE_MS))
 
 
 def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether most moments differ by a constant, which may change at each pause.
+    """Check whether most timestamps differ by a constant, which may change at pauses.
 
     Lines may have been added, removed, edited, or reordered.
     """
@@ -243,13 +258,13 @@ def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all moments except MAX_EDITED_STAMPS differ by a factor and a constant.
+    """Check whether a log is a scaled and shifted copy, except for MAX_EDITED_STAMPS.
 
-    Lines may have been added or removed. Two of the first and two of the last moments of each log
-    determine the factor.
+    Lines may have been added or removed. The factor is determined from two of the first and two of
+    the last distinct timestamps of each log.
     """
     ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
-    # Each moment of the log with fewer moments is searched in the second log.
+    # Search each timestamp of the log with fewer distinct timestamps in the second log.
     if len(ours) > len(theirs):
         ours, theirs = theirs, ours
     if len(ours) < MIN_SCALED_COPIED_STAMPS:
@@ -270,9 +285,9 @@ def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
 def _moments(
     first: RunTrace, second: RunTrace
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the stamps of both logs without stamps that belong to the previous moment.
+    """Return the distinct timestamps of both logs.
 
-    Empty if the logs have different numbers of stamps.
+    The arrays are empty if the logs have different numbers of timestamps.
     """
     if len(first.stamps_ms) != len(second.stamps_ms) or len(first.stamps_ms) < MIN_SHIFTED_STAMPS:
         return np.empty(0), np.empty(0)
@@ -290,16 +305,16 @@ def _traces(records: Sequence[RunRecord]) -> list[RunTrace]:
 
 
 def _stamp_of_file(path: Path) -> tuple[int, int, int]:
-    """Return facts of a file that change when it is written to."""
+    """Return metadata of a file that changes when the file is modified."""
     facts = os.stat(path)
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=4096)
 def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | None:
-    """Return the trace of a log. None if it has no `run_start` or no later `run_stop`.
+    """Return the trace of a log, or None if it has no `run_start` or no later `run_stop`.
 
-    `stamp_of_file` makes the cache read a changed file again.
+    `stamp_of_file` is part of the cache key, so that a modified file is read again.
     """
     del stamp_of_file
     events = read_file(path).events
@@ -334,7 +349,7 @@ def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | N
 
 
 def _separate_moments(stamps: Sequence[float]) -> tuple[float, ...]:
-    """Return stamps in order of time, without stamps that belong to the previous moment."""
+    """Return the distinct timestamps in ascending order."""
     moments: list[float] = []
     for stamp in sorted(stamps):
         if not moments or stamp - moments[-1] > SEPARATE_STAMPS_MS:

@@ -1,6 +1,6 @@
-"""Writes `setup.sh` and `run_and_time.sh` of a package.
+"""Write `setup.sh` and `run_and_time.sh` of a package.
 
-They reproduce the environment and the runs.
+The scripts reproduce the environment and the runs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ _BACKBONE = (
     f'{BACKBONE}="${{BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log'
     ' names}"'
 )
-"""Replaces the submitter's local path, which does not exist on the user's machine."""
+"""Override that replaces the submitter's local path, which does not exist on the user's machine."""
 
 
 def write_scripts(folder: Path, settings: RunSettings, recorded: Mapping[str, Json]) -> None:
-    """Write both scripts. `recorded` is the result of `recorded_machine`."""
+    """Write `setup.sh` and `run_and_time.sh`.
+
+    `recorded` is the result of `recorded_machine`.
+    """
     _script(folder / "setup.sh", _setup(str(recorded["environment"])))
     _script(folder / "run_and_time.sh", _run(settings, recorded))
 
@@ -49,9 +52,9 @@ def _setup(environment: str) -> list[str]:
 
 
 def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
-    """Return the command for all runs.
+    """Return the command line for all runs.
 
-    Texts of a log are quoted, so they are arguments and never commands.
+    Text from a log is quoted, so that the shell never executes it as a command.
     """
     overrides = recorded_overrides(settings, recorded)
     arguments = [shlex.quote(word) for key, word in overrides.items() if key != BACKBONE]

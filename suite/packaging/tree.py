@@ -1,7 +1,7 @@
-"""Checks a submission tree.
+"""Check a submission tree.
 
 The checks cover names, structure, system descriptions, logs, and seeds. The checkers of
-mlperf-logging run too.
+mlperf-logging are also run.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from suite.results.text import clean
 
 
 def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
-    """Return the verdicts on all parts of a tree, in the order in which to repair them.
+    """Return the verdicts on a submission tree, in the order in which to fix problems.
 
-    No content of the tree raises an error. Links and special files are never opened: if the tree
-    contains any, or a file without read permission, only the names are checked.
+    Invalid content of the tree never raises an error. Links and special files are never opened. If
+    the tree contains links, special files, or unreadable files, only the names are checked.
     """
     names = check_names(folder, werror)
     if any(complaint.found in (_NOT_A_FILE, _NOT_READABLE) for complaint in names.complaints):
@@ -52,11 +52,13 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
     systems = [check_description(folder, name, werror) for name in _names(folder)]
     verdicts = [names, *systems]
     checked: list[RunRecord] = []
-    """Records of the result sets so far. Systems with different names may be the same machine."""
+    """Records of the result sets that were already checked. Systems with different names may be the
+    same machine.
+    """
     for result_folder in _result_folders(folder):
         verdicts += check_results(folder, result_folder, werror, checked)
     verdicts += [_structure_verdict(folder, werror)]
-    # The package checker stops at a description that it cannot read.
+    # The package checker stops at the first description that it cannot read.
     if all(verdict.passed for verdict in systems):
         verdicts.append(check_package(folder, werror))
     else:
@@ -70,10 +72,10 @@ _NOT_READABLE = "no permission to read it"
 
 
 def check_names(folder: Path, werror: bool = False) -> Verdict:
-    """Check names and sizes by the rules of repo_checker.
+    """Check names and file sizes against the rules of repo_checker.
 
-    A name has no space and no leading dot, and a file has at most 50 MB. Links and special files
-    are refused.
+    Names must not contain a space or begin with a dot, and files are limited to 50 MB. Links and
+    special files are rejected.
     """
     complaints = []
     name = real_path(folder).name
@@ -118,7 +120,7 @@ def check_names(folder: Path, werror: bool = False) -> Verdict:
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the path and the status of every file and folder below `folder`.
+    """Yield the path and stat result of every file and folder below `folder`.
 
     Links are not followed.
     """
@@ -136,13 +138,16 @@ def _result_folders(folder: Path) -> list[Path]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return every system that has results or a description."""
+    """Return the names of all systems that have results or a description."""
     with_results = {path.name for path in (folder / RESULTS).glob("*") if path.is_dir()}
     return sorted(with_results | {path.stem for path in (folder / SYSTEMS).glob("*.json")})
 
 
 def _structure_verdict(folder: Path, werror: bool) -> Verdict:
-    """Return the verdict on the layout: the tree has results, and code for every benchmark."""
+    """Return the verdict on the tree's structure.
+
+    The tree must contain results, and code for every benchmark.
+    """
     complaints, without_code = [], []
     places = _result_folders(folder)
     if not places:
@@ -178,15 +183,15 @@ def _structure_verdict(folder: Path, werror: bool) -> Verdict:
 def check_results(
     folder: Path, result_folder: Path, werror: bool = False, of_tree: list[RunRecord] | None = None
 ) -> list[Verdict]:
-    """Check the logs of a benchmark on a system, each log alone and all logs together.
+    """Check the logs of a benchmark on a system, individually and as a set.
 
     Args:
-        folder: The tree.
+        folder: The submission tree.
         result_folder: The folder of the logs.
-        werror: Whether warnings fail.
-        of_tree: Records of the tree's result sets so far, to which the records of this set are
-            added. They may not overlap with this set on the same machine, and may not be
-            copies of its runs.
+        werror: Treat warnings as errors.
+        of_tree: Records of the result sets that were already checked. The records of this set are
+            appended. The earlier runs must not overlap with the runs of this set on the same
+            machine, and must not be copies of these runs.
     """
     logs = sorted(result_folder.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
@@ -235,7 +240,7 @@ def check_results(
 
 
 def _accepted(failed: Verdict, allowed: int) -> Verdict:
-    """Return the verdict on a log that missed the target, as passed."""
+    """Return the verdict on a log that missed the target, changed to passed."""
     most = "one run" if allowed == 1 else f"up to {allowed} runs"
     return replace(
         failed, passed=True, text=f"{failed.text} (accepted: {most} of a set may miss the target)"
@@ -243,7 +248,7 @@ def _accepted(failed: Verdict, allowed: int) -> Verdict:
 
 
 def _count_complaints(result_folder: Path, names: list[str]) -> Iterator[Complaint]:
-    """Yield complaints unless the logs are numbered from 0 and as many as the rules require."""
+    """Yield complaints about a wrong number of logs, or about logs not numbered from 0."""
     required = required_runs(result_folder.name)
     if required is None:
         allowed = ", ".join(sorted(PACKAGED))
@@ -282,9 +287,9 @@ def _count_complaints(result_folder: Path, names: list[str]) -> Iterator[Complai
 
 
 def required_runs(benchmark: str) -> int | None:
-    """Return the number of logs that a result needs.
+    """Return the number of logs that a result requires.
 
-    None for a benchmark that neither the suite nor mlperf-logging defines.
+    Returns None for a benchmark that neither the suite nor mlperf-logging defines.
     """
     from mlperf_logging.benchmark_meta import get_result_file_counts
 
@@ -319,9 +324,9 @@ def _stray_file_complaints(result_folder: Path) -> Iterator[Complaint]:
 def _mixed_run_complaints(
     result_folder: Path, records: list[RunRecord], of_tree: Sequence[RunRecord] = ()
 ) -> Iterator[Complaint]:
-    """Yield complaints about logs that do not belong into this result set.
+    """Yield complaints about logs that do not belong in this result set.
 
-    Such logs have different settings, are of a different benchmark, or cannot be submitted.
+    Such a log has different settings, is from a different benchmark, or cannot be submitted.
     """
     for record in records:
         if record.benchmark and record.benchmark != result_folder.name:
@@ -376,7 +381,7 @@ def _overlap_complaints(
 ) -> Iterator[Complaint]:
     """Yield complaints about runs that overlapped in time on the same machine.
 
-    Logs that this suite did not write have no machine, so their complaints are warnings.
+    Logs of other programs do not contain the machine, so complaints about these logs are warnings.
     """
     if names := find_overlap([*of_tree, *records]):
         do = (

@@ -1,6 +1,6 @@
-"""Values of `topology.json` and `run.json`, which are not trusted.
+"""Values in `topology.json` and `run.json`, which are not trusted.
 
-Sizes are limited, and a value of an unexpected type counts as missing.
+Sizes are limited, and a value of an unexpected type is treated as missing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _BYTES_LIMIT = 4 << 20
 
 
 class Recorded:
-    """An object in such a file.
+    """A JSON object in an untrusted file.
 
-    A value that is missing, or has a different type than expected, is returned as empty or None.
+    A value that is missing, or has an unexpected type, is returned as empty or None.
     """
 
     def __init__(self, value: Json | Mapping[str, Json]) -> None:
@@ -26,31 +26,31 @@ class Recorded:
 
     @classmethod
     def read(cls, path: Path) -> Recorded:
-        """Return the object in a file.
+        """Return the JSON object in a file.
 
-        Empty if the file is missing, is a link, is too long, or is not JSON.
+        The object is empty if the file is missing, is a link, is too large, or is not JSON.
         """
         return cls({} if path.is_symlink() else json_object(path, _BYTES_LIMIT))
 
     def part(self, name: str) -> Recorded:
-        """Return the object with this name."""
+        """Return the nested object with the given name."""
         return Recorded(self.values.get(name))
 
     def listed(self, name: str, most: int = 1000) -> list[Json]:
-        """Return the first values of a list."""
+        """Return the first items of the list with the given name."""
         return as_list(self.values.get(name))[:most]
 
     def parts(self, name: str, most: int = 1000) -> list[Recorded]:
-        """Return the first objects of a list."""
+        """Return the first objects in the list with the given name."""
         return [Recorded(value) for value in self.listed(name, most)]
 
     def text(self, name: str) -> str:
-        """Return a text as a single printable line."""
+        """Return the string with the given name as a single printable line."""
         value = self.values.get(name)
         return clean(value, 200) if isinstance(value, str) else ""
 
     def count(self, name: str) -> int | None:
-        """Return an integer that is not negative."""
+        """Return the non-negative integer with the given name."""
         value = self.values.get(name)
         return (
             value
@@ -59,16 +59,16 @@ class Recorded:
         )
 
     def count_text(self, name: str, unit: str = "") -> str:
-        """Return a count as text, such as `3500 MHz`."""
+        """Return the non-negative integer with the given name as text, such as `3500 MHz`."""
         count = self.count(name)
         return "" if count is None else f"{count} {unit}".rstrip()
 
     def gib(self, name: str) -> str:
-        """Return a number of bytes in GiB."""
+        """Format the number of bytes with the given name in GiB."""
         count = self.count(name)
         return f"{count / (1 << 30):.4g} GiB" if count else ""
 
 
 def as_list(value: Json) -> list[Json]:
-    """Return the value if it is a list, and an empty list otherwise."""
+    """Return the value if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""Writes a submission tree from logs. The tree is only kept if all checks pass."""
+"""Write a submission tree from logs. The tree is kept only if all checks pass."""
 
 from __future__ import annotations
 
@@ -25,46 +25,47 @@ from workloads.api import Json
 from workloads.held_folder import held_folder, remove_left
 
 _NO_ORG = "not submitted"
-"""`submission_org` of runs for which the user set no organization (profile.submission_org)."""
+"""Value of `submission_org` if the user set no organization (profile.submission_org)."""
 
 
 @dataclass(frozen=True)
 class PackageOptions:
-    """Options of `suite package`. An empty value is taken from the logs."""
+    """Options of `suite package`. Empty options are replaced by values from the logs."""
 
     submitter: str = ""
     system: str = ""
     division: str = ""
-    """Compared with the division of the logs, which takes precedence."""
+    """Expected division. An error is raised if the division in the logs differs."""
     status: str = ""
     code: Path | None = None
-    """Folder with the code, for logs that this suite did not write."""
+    """Folder with the code of the runs, for logs that this suite did not write."""
     explanation: str = ""
     """Reason why runs of a job are missing."""
 
 
 @dataclass(frozen=True)
 class Packaged:
-    """The written tree, and notes for the user."""
+    """The written submission tree, and notes for the user."""
 
     folder: Path
     sets: tuple[tuple[str, str, int], ...]
-    """(system, benchmark, runs)."""
+    """System, benchmark, and number of runs of each result set."""
     unknown: tuple[tuple[str, tuple[str, ...]], ...]
-    """Path of a description, and its fields for the user to fill in."""
+    """Path of each system description, and its fields that the user must fill in."""
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     """Tasks that remain before the tree is complete."""
 
 
 def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Packaged:
-    """Write the tree to `out`, which must not exist.
+    """Write the submission tree to `out`, which must not exist.
 
-    The tree is created next to `out`. It is renamed to `out` when it is complete and every checker
-    has passed.
+    The tree is created in a temporary folder next to `out`. After every checker has passed, the
+    tree is renamed to `out`.
 
     Raises:
-        ValueError: The logs cannot be submitted. The message is a single line. No files are left.
+        ValueError: The logs cannot be submitted. The message is a single line, and no files are
+            left behind.
     """
     _check_out(out, logs)
     remove_left(out.parent, _work_prefix(out))
@@ -91,12 +92,15 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
 
 
 def _work_prefix(out: Path) -> str:
-    """Return the prefix of the name of the temporary folder in which a tree is created."""
+    """Return the name prefix of the temporary folder in which a tree is created."""
     return f".{out.name[:40]}."
 
 
 def _stamps(runs: Sequence[RunRecord]) -> dict[Path, tuple[int, int, int]]:
-    """Return (inode, size, modification time) by log, to detect a log that is being written to."""
+    """Return inode, size, and modification time of each log.
+
+    The values reveal logs that are being written to.
+    """
     facts = {run.path: run.path.stat() for run in runs if run.has_log}
     return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts.items()}
 
@@ -118,9 +122,9 @@ def _check_out(out: Path, logs: Sequence[Path]) -> None:
 
 
 def _check_links(paths: Sequence[Path], logs: Sequence[Path]) -> None:
-    """Raise ValueError for a link below a given folder that leads out of it.
+    """Raise ValueError if a link below a given folder leads outside the folder.
 
-    A path that the user names directly may be a link.
+    The given paths themselves may be links.
     """
     roots = [real_path(path) for path in paths]
     for log in logs:
@@ -134,7 +138,7 @@ def _check_links(paths: Sequence[Path], logs: Sequence[Path]) -> None:
 def _systems(chosen: Sequence[ChosenRuns], options: PackageOptions) -> dict[str, list[RunRecord]]:
     """Return the runs of each system.
 
-    Raises ValueError if the system has no name.
+    Raises ValueError if the name of a system is missing.
     """
     systems: dict[str, list[RunRecord]] = {}
     for item in chosen:
@@ -203,9 +207,9 @@ def _write(
 
 
 def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
-    """Raise ValueError if a finished run was moved to `superseded/` and run again.
+    """Raise ValueError if a finished run was moved to `superseded/` and repeated.
 
-    Finished runs count, because leaving out a run chooses the seed.
+    Every finished run counts as a result, because repeating it would select a favorable seed.
     """
     for attempt in _superseded_folders(chosen):
         ends = [
@@ -221,7 +225,7 @@ def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
 
 
 def _superseded_attempts(chosen: Sequence[ChosenRuns]) -> int:
-    """Return how many attempts of the same jobs were interrupted and run again."""
+    """Return how many attempts of the same jobs were interrupted and repeated."""
     return len(_superseded_folders(chosen))
 
 
@@ -238,7 +242,7 @@ def _superseded_folders(chosen: Sequence[ChosenRuns]) -> list[Path]:
 def _description(
     name: str, records: Sequence[RunRecord], options: PackageOptions
 ) -> tuple[dict[str, Json], list[str]]:
-    """Return the description of a system, and notes about differences from the logs.
+    """Return a system description, and notes about differences from the logs.
 
     Raises:
         ValueError: The options contradict the logs, or a required option is missing.
@@ -276,7 +280,7 @@ def _description(
 
 
 def _common_value(key: str, values: Sequence[str]) -> str:
-    """Return the value that all runs of a system share. Raise ValueError if the values differ."""
+    """Return the value that all runs of a system share. Raise ValueError if they differ."""
     unique = sorted(set(values))
     if len(unique) > 1:
         shown = ", ".join(clean(value, 60) or "nothing" for value in unique[:5])
@@ -287,9 +291,9 @@ def _common_value(key: str, values: Sequence[str]) -> str:
 
 
 def _check_written_tree(folder: Path) -> None:
-    """Raise ValueError if a checker refuses the tree.
+    """Raise ValueError if a checker rejects the written tree.
 
-    Complaints about its temporary name, which has a leading dot, are ignored.
+    Complaints about the tree's temporary name, which begins with a dot, are ignored.
     """
     for verdict in check_tree(folder):
         complaints = [

@@ -1,5 +1,5 @@
-"""Turns a composed configuration into `run.json`.
+"""Planning: converts a composed configuration to `run.json`.
 
-Every decision and check is made before the clock of a run starts. The controller and preflight use
-this package.
+All decisions and checks are made before the clock of a run starts. The controller and the preflight
+checks use this package.
 """

@@ -1,4 +1,7 @@
-"""Checks whether a run fits into memory, before an environment is built or a process is started."""
+"""Check whether a run fits into memory.
+
+The check runs before an environment is built or a process is started.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,19 @@ from suite.plan.unsupported import UnsupportedError
 from workloads.api import Settings, Workload
 
 TAKEN = 2.0
-"""Memory that a proposed batch may take, as a multiple of the lower bound of its activations.
+"""Memory of a suggested batch, as a multiple of the lower bound of its activations.
 
-ResNet-50 at 224 pixels takes 1.6 times its lower bound of 89 MB per image in PyTorch (140 MB
-measured), and 1.1 times in TensorFlow and MXNet (100 MB measured). The remainder is reserved for
-the framework.
+For ResNet-50 at 224 pixels, the lower bound is 89 MB per image. The measured memory is 1.6 times
+the lower bound in PyTorch (140 MB), and 1.1 times in TensorFlow and MXNet (100 MB). The remainder
+is reserved for the framework.
 """
 
 HELD_BATCHES = 2
-"""Lower bound of the batches in memory at the same time: the current batch and the next batch."""
+"""Minimum number of batches in memory at the same time: the current batch and the next batch."""
 
 
 def available_bytes(allowed: Limits) -> int:
-    """Return the memory in bytes that the machine and the control group can still allocate."""
+    """Return the bytes that the machine and the control group can still allocate."""
     available = int(psutil.virtual_memory().available)
     return (
         available
@@ -39,14 +42,14 @@ def available_bytes(allowed: Limits) -> int:
 
 
 def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
-    """Return the memory in bytes that every machine of a run has: the minimum over the machines.
+    """Return the minimum memory in bytes over all machines of a run.
 
-    The available memory of this machine counts, and the total memory of each remote machine. A
-    machine whose description has no memory counts as this machine.
+    For this machine, the available memory is used. For each remote machine, the total memory is
+    used. A machine whose description contains no memory is treated as this machine.
 
     Args:
-        hardware: A description of each machine, from `suite.machine.devices.hardware`. Empty: this
-            machine.
+        hardware: A description of each machine, from `suite.machine.devices.hardware`. If empty,
+            only this machine is used.
     """
     remote = [
         int(machine["memory_bytes"])
@@ -59,9 +62,9 @@ def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
 
 
 def memory_of_each_gpu(hardware: Sequence[Mapping[str, Any]]) -> int:
-    """Return the memory in bytes of the smallest GPU of these machines.
+    """Return the memory in bytes of the smallest GPU of the given machines.
 
-    Returns 0 if no description has a GPU.
+    Returns 0 if no description contains a GPU.
     """
     return min(
         (int(gpu["memory_bytes"]) for machine in hardware for gpu in machine.get("gpus", ())),
@@ -70,7 +73,7 @@ def memory_of_each_gpu(hardware: Sequence[Mapping[str, Any]]) -> int:
 
 
 class TooLarge(UnsupportedError):
-    """A batch that does not fit into memory."""
+    """Error for a batch that does not fit into memory."""
 
     shown = "OOM"
 
@@ -78,14 +81,14 @@ class TooLarge(UnsupportedError):
 def check_memory(
     workload: type[Workload], settings: Settings, hosts: Sequence[AvailableHost] = ()
 ) -> None:
-    """Check that the activations of a training step can fit into memory.
+    """Check that the activations of a training step fit into memory.
 
-    This is the memory of the machine, or of a GPU.
+    The memory is that of the machine for CPU cores, or that of a GPU.
 
     Args:
-        workload: The workload, which gives a lower bound for the activations of a sample.
+        workload: The workload, which defines a lower bound for the activations of a sample.
         settings: Settings of the run.
-        hosts: The machines of the run. Empty: this machine.
+        hosts: The machines of the run. If empty, the run uses this machine.
 
     Raises:
         TooLarge: The activations do not fit. The message is a single line.
@@ -104,7 +107,7 @@ def check_memory(
             "memory per GPU",
         )
         where = ""
-        if available == 0:  # the size of the GPUs is unknown
+        if available == 0:  # the memory of the GPUs is unknown
             return
     share = -(-settings.global_batch_size // parts)
     if settings.device != "cpu" or parts > 1:
@@ -118,7 +121,7 @@ def check_memory(
 def _check(
     settings: Settings, where: str, what: str, needed: int, available: int, kind: str, fits: int
 ) -> None:
-    """Raise TooLarge unless `needed` bytes are available."""
+    """Raise TooLarge if fewer than `needed` bytes are available."""
     if needed > available:
         raise TooLarge(
             f"batch size {settings.global_batch_size}{where}: {what} {needed / 2**30:.0f} GiB, but"
@@ -131,7 +134,7 @@ def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> Non
 
     Args:
         workload: The workload with its data set.
-        hosts: The machines of the run. Empty: this machine.
+        hosts: The machines of the run. If empty, the run uses this machine.
 
     Raises:
         TooLarge: The batches do not fit. The message is a single line.
@@ -155,17 +158,17 @@ def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> Non
 
 
 def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: int) -> int:
-    """Return a smaller global batch size for a run that was out of memory.
+    """Return a smaller global batch size for a run that ran out of memory.
 
     Args:
         workload: The workload of the run.
-        settings: Settings of the run that was out of memory.
-        memory_bytes: Memory of all devices of the run.
+        settings: Settings of the run that ran out of memory.
+        memory_bytes: Total memory of all devices of the run.
 
     Returns:
-        At most half of the batch size, and at most the samples whose activations fit if their size
-        is known. A multiple of the number of devices. 0 if no such batch size can be divided evenly
-        among the devices.
+        A multiple of the number of devices that is at most half of the batch size. If the size of
+        the activations is known, the activations of the batch also fit into memory. 0 if no such
+        batch size can be divided evenly among the devices.
     """
     sample, half = workload.activation_bytes(settings), settings.global_batch_size // 2
     largest = min(half, memory_bytes / (TAKEN * sample)) if sample else half

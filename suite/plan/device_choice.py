@@ -1,4 +1,4 @@
-"""Decides on which devices a run computes, and which environment `environment=auto` means."""
+"""Choose the devices of a run, and the environment for `environment=auto`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Devices:
     """The devices of a run."""
 
     kind: str
-    """`cpu` or `cuda`."""
+    """Device type: `cpu` or `cuda`."""
     count: int
     """Number of devices on all machines.
 
-    If fewer are available than were requested, the number of available devices.
+    If fewer devices are available than requested, this is the available number.
     """
     cores: int
-    """CPU cores of each device."""
+    """Number of CPU cores per device."""
     oversubscribe: bool
-    """Several devices share cores."""
+    """True if several devices share CPU cores."""
 
 
 def decide_devices(
@@ -45,8 +45,9 @@ def decide_devices(
         profile: Name of the profile. Under `device=auto`, the profile `reference` requires GPUs.
         framework: The framework. Under `device=auto`, a demo uses GPUs only if an environment for
             them exists.
-        hosts: The machines that the run may use. Empty: this machine.
-        lacks: Function that is called if the machines lack devices, cores, or are too few.
+        hosts: The machines that the run may use. If empty, the run uses this machine.
+        lacks: Function that is called if the machines lack devices or cores, or if too few machines
+            are available.
 
     Raises:
         ValueError: A GPU does not respond.
@@ -57,9 +58,9 @@ def decide_devices(
 
 
 def _evenly_shared(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lacks) -> int:
-    """Return the number of devices that the machines can share evenly.
+    """Return the largest number of devices that the machines can share evenly.
 
-    It is the largest such number up to the requested number.
+    The result is at most the requested number.
     """
     count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):
@@ -75,7 +76,7 @@ def _evenly_shared(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lac
 
 
 def uneven(count: int, machines: int) -> MissingResourceError | None:
-    """Return the error if machines cannot have the same number of devices each, else None."""
+    """Return the error if devices cannot be split evenly across machines, else None."""
     if count % machines == 0:
         return None
     fitting = max(1, count // machines) * machines
@@ -93,7 +94,10 @@ def _kind_and_count(
     hosts: Sequence[AvailableHost],
     lacks: Lacks,
 ) -> tuple[str, int]:
-    """Return `cpu` or `cuda`, and the number of devices, at most the number of visible GPUs."""
+    """Return the device type (`cpu` or `cuda`) and the number of devices.
+
+    The number of GPUs is limited to the number of visible GPUs.
+    """
     requested = config.device
     for host in hosts:
         if host.gpu_fault and requested != "cpu":
@@ -105,7 +109,7 @@ def _kind_and_count(
             "device=cuda: no NVIDIA GPU is visible (check the driver and CUDA_VISIBLE_DEVICES)"
         )
         lacks(MissingResourceError(problem, "Set device=cpu"))
-        return "cuda", count  # further messages are then about GPUs too
+        return "cuda", count  # all further messages then also refer to GPUs
     if not visible and requested == "auto" and profile == "reference":
         remedy = (
             "To train on CPU cores, set device=cpu. For a small run without a data set, set"
@@ -127,7 +131,7 @@ def _kind_and_count(
 def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework) -> bool:
     """Check whether a run under `device=auto` has an environment for GPUs.
 
-    The profile `reference` always uses GPUs.
+    The result is always True for the profile `reference`, which requires GPUs.
     """
     if profile == "reference":
         return True
@@ -142,9 +146,9 @@ def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework)
 def _with_cores(
     config: RunConfig, kind: str, count: int, hosts: Sequence[AvailableHost], lacks: Lacks
 ) -> Devices:
-    """Return the devices with the CPU cores of each.
+    """Return the devices with their number of CPU cores.
 
-    There are no more devices than every machine has cores for.
+    The number of devices is reduced if a machine has too few cores for them.
     """
     cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
     machines, requested = max(len(hosts), config.nodes), config.cpu.cores_per_device
@@ -166,15 +170,15 @@ def _with_cores(
 
 
 def smallest_host(hosts: Sequence[AvailableHost]) -> str:
-    """Return the name of the machine with the fewest GPUs and cores, for a message."""
+    """Return the name of the machine with the fewest GPUs and cores, for error messages."""
     least = min(hosts, key=lambda host: (len(host.hardware["gpus"]), len(host.cores)), default=None)
     return "this machine" if least is None else f"machine {least.name}"
 
 
 def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
-    """Return the GPUs of each machine, or of this machine if there are no `hosts`.
+    """Return the GPUs of each machine, or of this machine if `hosts` is empty.
 
-    A GPU is described as by `suite.machine.devices.hardware`.
+    The descriptions of the GPUs have the format of `suite.machine.devices.hardware`.
     """
     return (
         [host.hardware["gpus"] for host in hosts]
@@ -184,9 +188,9 @@ def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]
 
 
 def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
-    """Return the different compute capabilities of the first `count` GPUs.
+    """Return the distinct compute capabilities of the first `count` GPUs.
 
-    The machines share these GPUs evenly.
+    The `count` GPUs are split evenly across the machines.
     """
     per_machine = count // max(1, len(hosts))
     return sorted(
@@ -197,9 +201,9 @@ def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
 def auto_environment(
     framework: Framework, device: str, hosts: Sequence[AvailableHost], count: int
 ) -> str:
-    """Return the environment that `environment=auto` means.
+    """Return the environment that `environment=auto` selects.
 
-    It is the first environment of the framework that suits the GPUs and their driver.
+    The result is the framework's first environment that supports the GPUs and their driver.
     """
     name, alternatives = framework.environments[device], framework.other_gpu_environments
     if device == "cpu" or not alternatives:

@@ -1,7 +1,7 @@
-"""Checks the environment of a job.
+"""Check the environment of a job.
 
-The checks cover its packages, its workers' environment variables, and ports that other machines can
-reach.
+The checks cover the environment's packages, the environment variables of the workers, and open
+ports of the run's servers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from workloads.api import DatasetInfo
 def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], object]) -> None:
     """Check whether other machines could connect to unauthenticated servers of the run.
 
-    On a single machine, processes that listen on all interfaces are started in a private network.
-    This is not possible if the kernel forbids it, or in a container, which uses the network of the
-    machine.
+    On a single machine, processes that listen on all interfaces are started in a private network. A
+    private network is not possible if the kernel forbids it, or in a container, which uses the
+    network of the machine.
 
     Args:
         config: The configuration of the job.
         draft: The partial job.
-        log: Receives a warning if the run may start with open ports.
+        log: Function that receives a warning if the run may start with open ports.
 
     Raises:
         MissingResourceError: No private network is possible, and `framework.allow_open_grpc` is not
@@ -72,17 +72,17 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
 def describe_environment(
     draft: PartialJob, env: Environment, descriptions: Descriptions
 ) -> PartialJob:
-    """Return the draft with package versions and environment variables.
+    """Add package versions and environment variables to a draft.
 
-    The Python of its environment reports both.
+    The environment's Python reports both.
 
     Args:
         draft: The partial job.
-        env: Its environment.
+        env: Environment of the job.
         descriptions: Descriptions of environments, shared by all jobs of the command.
 
     Raises:
-        ValueError: The Python of the environment does not answer.
+        ValueError: The environment's Python does not respond.
     """
     packages = (*draft.framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     description = descriptions.of(env, packages)
@@ -92,9 +92,9 @@ def describe_environment(
 
 
 def _launched(draft: PartialJob) -> RunSpec:
-    """Return a run of the draft for its launcher.
+    """Return a preliminary run specification of the draft for the framework's launcher.
 
-    It has only the fields on which the commands of its processes depend.
+    The specification contains only the fields that affect the commands of the run's processes.
     """
     settings = draft.settings
     on_cpu = settings.device == "cpu"

@@ -1,6 +1,7 @@
-"""A job is a point of a sweep.
+"""Jobs of a sweep and their plans.
 
-A partial job needs no data set. A plan holds both, or the errors that prevent them.
+A job contains the settings of a sweep point. A partial job needs no data set. A plan contains the
+job and the partial job, or the errors that prevent them.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from workloads.api import DatasetInfo, Settings, Workload
 
 @dataclass(frozen=True)
 class Job:
-    """A point of a sweep: settings, and the number of runs with them."""
+    """A point of a sweep: settings, and the number of runs with these settings."""
 
     name: str
     workload: type[Workload]
     folder: Path
     run_count: int
     template: RunSpec
-    """The spec of the runs, except for index, folder, seed, and `cache_cleared` with the deviations
-    that depend on it.
+    """Specification of the runs. The index, folder, seed, `cache_cleared`, and deviations that
+    depend on `cache_cleared` are set for each run.
     """
     fixed_seed: int | None
     framework: Framework
@@ -41,15 +42,14 @@ class Job:
     system: SystemConfig
 
     def run(self, index: int, cache_cleared: bool) -> RunSpec:
-        """Return the spec of a run, with a new seed.
+        """Return the specification of a run, with a new seed.
 
-        A run of a job in the closed division is in the open division if the caches were not
-        cleared. The runs of a job in the open division keep the same deviations, so that they share
-        a row in reports.
+        If the caches were not cleared, a run of a closed-division job is in the open division. The
+        runs of an open-division job keep the same deviations, so that they share a row in reports.
 
         Args:
-            index: Index of the run, from 0.
-            cache_cleared: The page caches were cleared before the run.
+            index: Index of the run, starting at 0.
+            cache_cleared: True if the page caches were cleared before the run.
         """
         seed = secrets.randbits(31) if self.fixed_seed is None else self.fixed_seed + index
         folder = self.folder / f"run_{index}"
@@ -65,37 +65,40 @@ class Job:
 
 @dataclass(frozen=True)
 class PartialJob:
-    """The parts of a job that do not need its data set."""
+    """The attributes of a job that do not depend on its data set."""
 
     workload: type[Workload]
     framework: Framework
     settings: Settings
-    """If the machine has too few devices, these are the settings with the devices that it has."""
+    """Settings of the job. If the machine has too few devices, the settings use all available
+    devices.
+    """
     plugins: tuple[str, ...]
-    """Distributions of the plugins."""
+    """Names of the plugins' distributions."""
     hosts: tuple[AvailableHost, ...]
-    """The machines of its runs. Empty: this machine, without an agent."""
+    """The machines of the job's runs. An empty tuple means this machine, without an agent."""
     devices: int
     """Number of devices that the user requested."""
     seed_source: str
-    """`user` or `system`."""
+    """Origin of the seed: `user` or `system`."""
     run_count: int = 1
     environment: Environment | None = None
-    """None: the environment is missing."""
+    """Environment of the workers, or None if the environment is missing."""
     dataset_info: DatasetInfo | None = None
-    """Counts and fingerprint of its data set. None: the data set is missing."""
+    """Counts and fingerprint of the data set, or None if the data set is missing."""
     versions: Mapping[str, str | None] = field(default_factory=dict)
-    """Maps a distribution to its version in the environment. None: it is not installed there."""
+    """Maps a distribution to its version in the environment, or to None if it is not installed."""
     environment_variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of the workers that are recorded with its runs."""
+    """Environment variables of the workers that are recorded with the runs."""
 
     def deviations(self, of_run: Workload | None = None) -> tuple[Deviation, ...]:
-        """Return the reasons why its runs are in the open division.
+        """Return the reasons why the job's runs are in the open division.
 
-        Caches that were not cleared are not included (see `Job.run`).
+        The result does not include caches that were not cleared (see `Job.run`).
 
         Args:
-            of_run: The workload with its data set. With it, lengths are checked too.
+            of_run: The workload with its data set. If given, values that depend on the number of
+                samples are also checked.
         """
         rule_inputs = {
             "seed_source": self.seed_source,
@@ -111,9 +114,9 @@ class PartialJob:
 
     @property
     def generates(self) -> str:
-        """The data set that is generated when the command starts.
+        """Return the name of the data set that is generated when the command starts.
 
-        Empty: it exists, or the suite does not generate it.
+        The string is empty if the data set exists, or if the suite cannot generate it.
         """
         settings = self.settings
         if settings.profile != "demo" or not settings.data_dir:
@@ -130,18 +133,20 @@ class Plan(NamedTuple):
     """The result of planning a configuration: a job, or the errors that prevent it."""
 
     job: Job | None
-    """None: there are errors, or the data set of a demo must be generated first."""
+    """The job. None if the plan contains errors, or if a demo's data set must be generated
+    first.
+    """
     findings: tuple[ValueError, ...]
-    """All errors, in the order in which to fix them.
+    """All errors, in the order in which the user should fix them.
 
-    Each names the given value, the allowed values, and a remedy.
+    Each error message contains the given value, the allowed values, and a remedy.
     """
     draft: PartialJob | None
-    """None: the settings could not be determined."""
+    """The partial job, or None if its settings could not be determined."""
     notes: tuple[str, ...] = ()
-    """Lines to print before the job runs."""
+    """Lines that are printed before the job runs."""
 
 
 def division_of(deviations: Sequence[Deviation]) -> str:
-    """Return `closed` for a run without deviations."""
+    """Return `closed` if a run has no deviations, otherwise `open`."""
     return "open" if deviations else "closed"

@@ -1,4 +1,7 @@
-"""Plans a job: makes every decision and check that is possible before the clock of a run starts."""
+"""Plan a job.
+
+Planning makes every decision and check that is possible before the clock of a run starts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from workloads.api import Settings, Workload
 
 
 class _Findings(list[ValueError]):
-    """Collects the ValueErrors of `with` blocks."""
+    """Collects each ValueError that a `with` block raises."""
 
     def __enter__(self) -> None:
         pass
@@ -45,24 +48,24 @@ def plan(
     descriptions: Descriptions | None = None,
     overrides: Sequence[str] = (),
 ) -> Plan:
-    """Plan a job, and collect all errors that would prevent it.
+    """Plan a job, and collect all errors that would prevent it from running.
 
     No process of the run is started.
 
     Args:
         config: The composed configuration of the job.
-        name: Name of the job, which is also the name of its folder.
-        output: Folder that job folders are created in. Without it, no job is made, and only errors
+        name: Name of the job and of its folder.
+        output: Folder in which job folders are created. If None, no job is built, and only errors
             are collected.
         plugins: The plugins of the command.
-        hosts: The machines of the command. The job uses the first `config.nodes` of them. Empty:
-            this machine.
-        cell: The cell of a study that the job belongs to.
+        hosts: The machines of the command. The job uses the first `config.nodes` machines. If
+            empty, the job uses this machine.
+        cell: The study cell to which the job belongs.
         descriptions: Descriptions of environments, shared by all jobs of the command.
         overrides: Command-line overrides that repeat the job.
 
     Returns:
-        The plan. Errors are in its `findings`, and are not raised.
+        The plan. Errors are collected in its `findings` instead of being raised.
     """
     findings, notes, draft, job = _Findings(), list[str](), None, None
     with findings:
@@ -108,7 +111,7 @@ def plan(
 
 
 def check_trainers(drafts: Sequence[PartialJob], plugins: Sequence[Plugin]) -> None:
-    """Import each plugin trainer that a sweep uses once, in the environment that it will run in."""
+    """Import each plugin trainer of a sweep once, in its environment."""
     used = {
         (env.name, draft.workload.name, draft.framework.name): env
         for draft in drafts
@@ -137,7 +140,7 @@ def _check_checkpoint(when: str, settings: Settings) -> None:
 def _run_count(config: RunConfig, workload: type[Workload]) -> int:
     """Return the number of runs.
 
-    Raises ValueError for `official` if the rules do not specify a number.
+    Raises ValueError for `official` if the rules do not specify a number of runs.
     """
     if config.runs != "official":
         return int(config.runs)

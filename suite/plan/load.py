@@ -1,4 +1,4 @@
-"""Loads the workload and the framework that a configuration names."""
+"""Load the workload and the framework that a configuration selects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from workloads.api import Workload, frameworks_of
 def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Framework]:
     """Return the workload and the framework of a configuration.
 
-    Raises ValueError; `UnsupportedError` without a trainer.
+    Raises ValueError if either cannot be loaded. Raises `UnsupportedError` if the workload has no
+    trainer for the framework.
     """
     workload = registry.load_workload(config.workload_name)
     framework: Framework = registry.load_framework(config.framework.name)

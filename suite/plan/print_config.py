@@ -1,7 +1,6 @@
-"""Formats the resolved settings of a job as YAML, for `--cfg job`.
+"""Format the resolved settings of a job as YAML, for `--cfg job`.
 
-Values that come from the hyperparameter set, the profile, or the rules replace null, `auto`, and
-`set`.
+Values from the hyperparameter set, the profile, or the rules replace null and `auto`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ def settings_text(config: RunConfig, package: str = "") -> str:
 
     Args:
         config: The composed configuration of the job.
-        package: Key of the part to return, such as `workload`. Empty: all settings.
+        package: Key of the group or value to return, such as `workload`. If empty, all settings are
+            returned.
 
     Raises:
         ValueError: The settings are invalid, or `package` does not exist.

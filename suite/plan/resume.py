@@ -1,12 +1,14 @@
-"""Resumes an interrupted sweep: decides which runs are finished, and keeps unfinished attempts.
+"""Resume an interrupted sweep.
 
-A run is finished if its log has a `run_stop` without a reason: it reached the target, or missed it
-after the last allowed epoch. The log decides, since `status.json` may be lost. If only
-`status.json` records that the run finished, its log was lost, and the command is refused. All
-remaining runs are unfinished (interrupted, died, hung, out of memory, failed, or killed with the
-controller) and are run again. The files of such an attempt are kept in `superseded/` next to the
-runs, and reports leave that folder out. If the attempt left a checkpoint, the run resumes from it
-with the same seed.
+The module decides which runs are finished, and keeps the files of unfinished attempts.
+
+A run is finished if its log has a `run_stop` without a reason. Such a run reached the target, or
+missed the target after the last allowed epoch. The log decides, because `status.json` may be lost.
+If only `status.json` records that the run finished, the run's log was lost, and the command is
+rejected. All other runs are unfinished and are repeated: they were interrupted, died, hung, ran out
+of memory, failed, or were killed with the controller. The files of an unfinished attempt are moved
+to `superseded/` next to the runs. Reports skip this folder. If the attempt wrote a checkpoint, the
+run resumes from the checkpoint with the same seed.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ _OF_ONE_LOG = ("device_name", "framework_version")
 
 
 def identity(run: RunSpec) -> str:
-    """Return a hash of a run's computation.
+    """Return a hash of all inputs that determine a run's computation.
 
-    It covers the settings without seed and paths, the data's fingerprint, and environment
+    The inputs are the settings without seed and paths, the fingerprint of the data, and environment
     variables.
     """
     parts: list[Any] = [_compared_settings(run), run.dataset_info.fingerprint]
@@ -52,7 +54,7 @@ def identity(run: RunSpec) -> str:
 
 
 def _compared_settings(run: RunSpec) -> dict[str, Json]:
-    """Return the settings that a resumed run must agree on."""
+    """Return the settings that must be equal before and after a resumption."""
     all_settings = asdict(run.settings)
     settings = {
         name: all_settings[name] for name in field_names(Settings, must_match_on_resume=True)
@@ -73,11 +75,11 @@ def finished_status(folder: Path, run: RunSpec) -> str:
         run: The run of the resumed command.
 
     Returns:
-        `success` or `target_missed`. Empty if the run must be run.
+        `success` or `target_missed`. The string is empty if the run must be repeated.
 
     Raises:
-        ValueError: The folder holds a run with different settings, a finished log whose `run.json`
-            is missing or damaged, or a finished run whose log is missing or has no end.
+        ValueError: The folder contains a run with different settings, a finished log whose
+            `run.json` is missing or damaged, or a finished run whose log is missing or incomplete.
         OSError: The log cannot be read.
     """
     end = read_logged_end(folder / f"result_{run.run_index}.txt")
@@ -106,15 +108,15 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     if end is None or not is_finished:
         _refuse_lost_log(folder, run)
         return ""
-    # A run of fixed length logs `aborted` too.
+    # A run of fixed length also logs the status `aborted`.
     reached = end.status is EndStatus.SUCCESS or not run.settings.to_target
     return "success" if reached else "target_missed"
 
 
 def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
-    """Raise ValueError if `status.json` records that a run finished, but its log does not.
+    """Raise ValueError if `status.json` records a finished run, but the log does not.
 
-    Running it again would discard a finished run and draw a new seed.
+    Repeating the run would discard a finished run and use a new seed.
     """
     filed = read_filed_end(folder)
     if filed is not None and filed.is_finished:
@@ -129,10 +131,10 @@ def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
 
 
 def restore_status(folder: Path, run: RunSpec, status: str) -> None:
-    """Write `status.json` of a run with a finished log, if it is missing or out of date.
+    """Write `status.json` of a run with a finished log, if it is missing or outdated.
 
-    The file is out of date if the controller ended before the run. A failure that the controller
-    recorded stays in the file.
+    The file is outdated if the controller ended before the run did. If the controller recorded a
+    failure, the file is not changed.
 
     Args:
         folder: Folder of the run.
@@ -169,7 +171,7 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
 
 
 def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
-    """Return a text for each difference in the settings that a resumed run must agree on."""
+    """Return a line for each setting that must not differ in a resumed run but does."""
     if identity(earlier) == identity(run):
         return []
     before = _flat(_compared_settings(earlier)) | _flat(
@@ -189,9 +191,9 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
 
 
 def _flat(settings: Mapping[str, Json], prefix: str = "") -> dict[str, str]:
-    """Return nested settings by dotted key, such as `hyperparameters.learning_rate`.
+    """Flatten nested settings to dotted keys, such as `hyperparameters.learning_rate`.
 
-    The values are JSON texts.
+    The values are JSON strings.
     """
     flat: dict[str, str] = {}
     for name, value in settings.items():
@@ -208,17 +210,17 @@ def _shown(value: str | None) -> str:
 
 @dataclass(frozen=True)
 class UnfinishedJob:
-    """A job folder in which a run is unfinished or was never started."""
+    """A job folder with at least one run that is unfinished or was never started."""
 
     folder: Path
     run: RunSpec
-    """The run that was started last in this folder."""
+    """The most recently started run in this folder."""
     run_count: int
-    """Number of runs that the command requested."""
+    """Number of runs that the original command requested."""
 
 
 def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
-    """Return the unfinished jobs below an output folder.
+    """Return the unfinished jobs in an output folder.
 
     Folders without a readable `run.json` are skipped.
     """
@@ -241,10 +243,11 @@ def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
 def check_unmatched(
     output: Path, names: Mapping[str, RunSpec], run_counts: Mapping[str, int]
 ) -> None:
-    """Raise ValueError if a resumed command would start new runs next to unfinished runs.
+    """Raise ValueError if a resumed command would start new jobs instead of resuming.
 
-    This concerns unfinished runs that the command does not match. A command may add jobs to a
-    folder, as long as it names every unfinished job there.
+    The error is raised if the folder contains unfinished runs that the command does not match, and
+    the command would start other jobs. A command may add jobs to a folder if it also matches every
+    unfinished job in the folder.
 
     Args:
         output: The output folder.
@@ -290,9 +293,9 @@ def check_unmatched(
 
 
 def _differing_settings(earlier: RunSpec, run: RunSpec) -> dict[str, tuple[str | None, str | None]]:
-    """Return each setting of a job's name that differs, with its earlier and its new value.
+    """Return the settings in a job's name that differ, with the earlier and new values.
 
-    None: it is not set.
+    A value is None if the setting is not set.
     """
     before, now = _named_settings(earlier), _named_settings(run)
     keys = dict.fromkeys((*before, *now))
@@ -313,7 +316,7 @@ def _named_settings(run: RunSpec) -> dict[str, str]:
 
 
 def _overrides(run: RunSpec) -> dict[str, str]:
-    """Return the value of each command-line override of a run by key."""
+    """Map the key of each of a run's command-line overrides to its value."""
     return {text.partition("=")[0]: text.partition("=")[2] for text in run.overrides}
 
 
@@ -323,7 +326,7 @@ def _run_count(run: RunSpec) -> int:
 
 
 def move_to_superseded(folder: Path) -> Path:
-    """Move the folder of an unfinished attempt to `superseded/`. Return its new path."""
+    """Move the folder of an unfinished attempt to `superseded/`, and return its new path."""
     superseded = folder.parent / SUPERSEDED
     superseded.mkdir(exist_ok=True)
     number = 1
@@ -335,18 +338,18 @@ def move_to_superseded(folder: Path) -> Path:
 def find_resume(
     run: RunSpec, folder: Path, print_line: Callable[[str], object]
 ) -> tuple[RunSpec, Path] | None:
-    """Find the newest valid checkpoint of the unfinished attempts of a run.
+    """Find the newest valid checkpoint among the unfinished attempts of a run.
 
-    Checkpoints older than the last two are deleted.
+    All checkpoints except the newest two are deleted.
 
     Args:
         run: Settings of the run that is about to start.
         folder: Folder of the run.
-        print_line: Receives the reason why a newer checkpoint is skipped.
+        print_line: Function that receives the reason why a newer checkpoint is skipped.
 
     Returns:
-        The run as resumed from the checkpoint, and the path of the checkpoint. None if there is no
-        valid checkpoint.
+        The run as resumed from the checkpoint, and the path of the checkpoint. None if no valid
+        checkpoint was found.
     """
     attempts = (folder.parent / SUPERSEDED).glob(f"{folder.name}-*")
     paths = [path for attempt in attempts for path in checkpoint_files.found(attempt)]
@@ -364,9 +367,9 @@ def find_resume(
 
 
 def _not_resumable_reason(path: Path, run: RunSpec) -> str:
-    """Return why `run` cannot resume from a checkpoint, or an empty string.
+    """Return the reason why `run` cannot resume from a checkpoint, or an empty string.
 
-    A run that diverged would diverge again.
+    A run that diverged is not resumed, because it would diverge again.
     """
     try:
         earlier = read_run(path.parent / RUN_FILE)
@@ -389,9 +392,9 @@ def _not_resumable_reason(path: Path, run: RunSpec) -> str:
 
 
 def _resumed(run: RunSpec, path: Path) -> RunSpec:
-    """Return the run as resumed from a checkpoint.
+    """Return the specification of a run that resumes from a checkpoint.
 
-    It has the seed of the earlier attempt and the label of a resumed run.
+    The resumed run has the seed of the earlier attempt and the label of a resumed run.
     """
     earlier = read_run(path.parent / "run.json")
     stopped_ms = max(file.stat().st_mtime for file in path.parent.iterdir()) * 1e3

@@ -1,4 +1,4 @@
-"""Makes a job from a partial job whose environment and data set exist."""
+"""Build a job from a partial job whose environment and data set exist."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ def make_job(
     cell: StudyCell | None,
     overrides: Sequence[str],
 ) -> Job:
-    """Return the job of a partial job whose environment and data set exist.
+    """Build a job from a partial job whose environment and data set exist.
 
     Args:
-        draft: The partial job, with its environment and the facts of its data set.
+        draft: The partial job, with its environment and data set facts.
         config: The composed configuration of the job.
-        name: Name of the job, which is also the name of its folder.
-        output: Folder that the job folder is created in.
-        cell: The cell of a study that the job belongs to.
+        name: Name of the job and of its folder.
+        output: Folder in which the job folder is created.
+        cell: The study cell to which the job belongs.
         overrides: Command-line overrides that repeat the job.
 
     Raises:
-        ValueError: The settings do not suit the data set, or the batches do not fit into memory.
+        ValueError: The settings are incompatible with the data set, or the batches do not fit into
+            memory.
     """
     workload, framework, settings, env = (
         draft.workload,
@@ -111,7 +112,7 @@ def make_job(
 def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
     """Return the hardware of this machine or of the first host.
 
-    With several hosts, `nodes` lists the hardware of each.
+    With several hosts, `nodes` contains the hardware of each host.
     """
     if not hosts:
         return devices.hardware()
@@ -124,7 +125,7 @@ def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
 def _labels(
     settings: Settings, dataset_info: DatasetInfo, hosts: Sequence[AvailableHost] = ()
 ) -> tuple[tuple[Label, ...], tuple[int, ...]]:
-    """Return the labels of the run, and the cores that its devices share.
+    """Return the labels of the run, and the CPU cores that its devices share.
 
     The cores are those of the first machine.
     """
@@ -154,7 +155,7 @@ def _identity(
     framework_version: str,
     hardware: Mapping[str, Any],
 ) -> dict[str, str]:
-    """Return the values that the first lines of the log contain."""
+    """Return the identifying values that the first lines of the log contain."""
     if settings.device == "cuda":
         device_name = str(hardware["gpus"][0]["name"])
     else:

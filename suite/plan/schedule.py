@@ -1,4 +1,4 @@
-"""Notes on runs that train beyond the end of their learning-rate schedule."""
+"""Notes about runs that train beyond the end of their learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from workloads.api import Workload
 def schedule_note(workload: Workload) -> str:
     """Return a note if a run trains whole epochs after its learning rate stopped decaying.
 
-    The result is empty otherwise. A schedule ends when a continuous decay ends, such as a
-    polynomial or half a cosine. A constant rate and a decay in steps have no such end.
+    Otherwise, the string is empty. A schedule has an end if it contains a continuous decay, such as
+    a polynomial or half a cosine. A constant learning rate, and a decay in steps, have no end.
     """
     settings = workload.settings
     chosen = "user" in settings.hyperparameter_sources.values() or settings.stop != "target"
@@ -48,9 +48,9 @@ def schedule_note(workload: Workload) -> str:
 
 
 def _end_of_decay(workload: Workload, last_step: int) -> int | None:
-    """Return the first step with the learning rate of the last step.
+    """Return the first step at which the learning rate equals that of the last step.
 
-    None if no continuous decay leads to this rate.
+    Returns None if no continuous decay leads to this learning rate.
     """
     begin, end = workload.warmup_steps, last_step - 1
     if end - begin < 2:

@@ -1,4 +1,4 @@
-"""Notes on a run that goes beyond the end of its learning rate schedule."""
+"""Notes about a run that trains beyond the end of its learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from workloads.api import DatasetInfo, Settings, Workload
 def schedule_notes(
     workload: type[Workload], settings: Settings, dataset_info: DatasetInfo
 ) -> list[str]:
-    """Return the note on a run beyond its schedule's end, if there is such a note.
+    """Return the note for a run that trains beyond the end of its schedule, if any.
 
-    A run that is refused has no notes.
+    If the run is rejected, the list is empty.
     """
     try:
         of_run = workload(settings, dataset_info)

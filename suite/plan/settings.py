@@ -1,6 +1,7 @@
-"""Resolves the composed configuration to the settings of a run.
+"""Resolve the composed configuration to the settings of a run.
 
-It chooses defaults, scales the learning rate and the batch, and refuses invalid settings.
+The module chooses defaults, scales the learning rate and the batch size, and rejects invalid
+settings.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from workloads.api import (
 )
 
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
-"""Lowest compute capability whose matrix units support a precision. 7.0 is Volta, and 8.0 is
-Ampere.
+"""Maps a precision to the lowest compute capability whose tensor cores support it. 7.0 is Volta,
+and 8.0 is Ampere.
 """
 
 
@@ -54,12 +55,12 @@ def resolve_settings(
         config: The composed configuration.
         workload: The workload of the run.
         framework: The framework of the run.
-        hosts: The machines that the run may use. Empty: this machine.
-        lacks: Receives each error about a missing resource.
+        hosts: The machines that the run may use. If empty, the run uses this machine.
+        lacks: Function that receives each error about a missing resource.
 
     Raises:
         ValueError: The settings are invalid.
-        UnsupportedError: The workload, the framework, or the devices do not support them.
+        UnsupportedError: The workload, the framework, or the devices do not support the settings.
     """
     profile = config.profile.name
     rules = workload.default_rules if config.rules == "auto" else config.rules
@@ -104,6 +105,7 @@ def resolve_settings(
         "model": defaults.model,
         "variant": defaults.variant,
         "targets": targets,
+        "falling_metrics": tuple(sorted(workload.falling_metrics)),
         **values,
         "options": {name: value for name, value in options.items() if name not in not_options},
     }
@@ -111,9 +113,9 @@ def resolve_settings(
 
 
 def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the settings that are copied from the configuration.
+    """Return the settings that are copied from the configuration without changes.
 
-    The command-line key of a field gives its place in the configuration.
+    The command-line key of a settings field determines the configuration value to copy.
     """
     values = {}
     for item in fields(Settings):
@@ -125,7 +127,7 @@ def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dic
 def options_from_config(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
     """Return the values of the workload's `Options` by field name.
 
-    The values come from the groups that hold their keys.
+    The values are read from the configuration groups that contain their keys.
 
     Raises:
         ValueError: A key is set that the workload does not have.
@@ -151,13 +153,13 @@ def options_from_config(config: RunConfig, workload: type[Workload]) -> dict[str
 
 
 def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the options that differ from their defaults."""
+    """Return the options whose values differ from their defaults."""
     defaults = default_values(workload.Options)
     return {name: value for name, value in options.items() if value != defaults[name]}
 
 
 def _check_transport(transport: str, device: str, framework: Framework) -> None:
-    """Raise UnsupportedError if the devices cannot exchange data over the chosen transport."""
+    """Raise UnsupportedError if the devices do not support the selected transport."""
     if transport == "no_p2p" and device == "cpu":
         raise UnsupportedError(
             f"transport={transport}: CPU cores have no peer-to-peer links. Leave it out, or"
@@ -179,10 +181,10 @@ def _precision(
     rules: str,
     hosts: Sequence[AvailableHost],
 ) -> str:
-    """Return the precision.
+    """Return the precision of the run.
 
-    `auto` on GPUs is the first precision in the workload's list that the trainer and the devices
-    support and the rules allow. `auto` on CPU cores is fp32.
+    On GPUs, `auto` selects the first precision in the workload's list that the trainer and the
+    devices support and the rules allow. On CPU cores, `auto` selects fp32.
     """
     precision, allowed = str(config.precision), trainer.precisions
     least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
@@ -226,7 +228,7 @@ def _precision(
 def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, int]:
     parts = (capability.partition(".") for capability in gpu_capabilities(hosts, count))
     found = [(int(major), int(minor)) for major, _, minor in parts]
-    return min(found, default=(99, 0))  # no GPU is visible: `decide_devices` reports this
+    return min(found, default=(99, 0))  # no GPU is visible, which `decide_devices` reports
 
 
 def _linear_backend(
@@ -239,9 +241,8 @@ def _linear_backend(
 ) -> str:
     """Return the library of linear layers, `mkl` or `onednn`.
 
-    Empty if the workload and the device offer no choice.
-
-    `auto` depends on the processor of this machine (docs/explanation/architecture.md).
+    The string is empty if the workload and the device offer no choice of libraries. `auto` depends
+    on the processor of this machine (docs/explanation/architecture.md).
 
     Raises:
         ValueError: A library is set, but the workload and the device offer no choice.
@@ -267,9 +268,9 @@ def _graphs(
     device: str,
     devices: int,
 ) -> str:
-    """Return `on` to capture a step as a CUDA graph, or empty.
+    """Return `on` to capture a training step as a CUDA graph, or an empty string.
 
-    Raises ValueError if it is set but not supported.
+    Raises ValueError if CUDA graphs are requested but not supported.
     """
     if str(config.framework.graphs) != "on":
         return ""
@@ -283,9 +284,9 @@ def _graphs(
 
 
 def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
-    """Return `off` to disable the suite's GPU kernels, or empty.
+    """Return `off` to disable the suite's GPU kernels, or an empty string.
 
-    Raises ValueError for `off` if the run uses none of them.
+    Raises ValueError for `off` if the run does not use any of these kernels.
     """
     if config.framework.kernels == "auto":
         return ""
@@ -304,9 +305,9 @@ def _check_asynchronous(
     trainer: TrainerInfo,
     precision: str,
 ) -> None:
-    """Raise ValueError if `update=async` does not support the settings.
+    """Raise ValueError if the settings are not supported with `update=async`.
 
-    The message is a single line.
+    The error message is a single line.
     """
     if not trainer.async_updates:
         trainers = {
@@ -341,16 +342,16 @@ def _check_asynchronous(
 
 
 def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length: str) -> str:
-    """Return when a run stops, such as `target` or `steps:50`.
+    """Return the condition on which a run stops, such as `target` or `steps:50`.
 
     Args:
         config: The composed configuration.
         profile: Name of the profile.
         targets: Targets of the workload by metric.
-        length: Value of `stop=auto` for a run without a target.
+        length: Condition that `stop=auto` selects for a run without a target.
 
     Raises:
-        ValueError: `stop` does not suit the mode, the profile, or the timing.
+        ValueError: `stop` is incompatible with the mode, the profile, or the timing.
     """
     stop, mode = str(config.stop), config.mode
     evaluates = mode == "train" and profile != "synthetic" and bool(targets)
@@ -380,9 +381,9 @@ def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length:
 
 
 def _threads_per_device(config: RunConfig, device: str, cores: int) -> str:
-    """Return the threads per device, or `auto`.
+    """Return the number of threads per device, or `auto`.
 
-    Raises ValueError for more threads than a device has cores.
+    Raises ValueError if the number is larger than the number of cores per device.
     """
     threads = str(config.cpu.threads_per_device)
     if threads != "auto" and device == "cpu" and int(threads) > cores:
@@ -402,9 +403,9 @@ def _values(
 ) -> dict[str, Json]:
     """Return the hyperparameters and the settings that depend on them.
 
-    These settings are the batch size, the scaling, and the source of each value. Values that the
-    user sets replace those of the hyperparameter set. The learning rate is scaled to the requested
-    batch size, unless the user sets it.
+    The dependent settings are the batch size, the scaling, and the source of each value. Values
+    that the user sets replace values of the hyperparameter set. The learning rate is scaled to the
+    requested batch size, unless the user sets the learning rate.
     """
     name, sets = str(options.get("hyperparameter_set", "auto")), named_sets(workload)
     name = defaults.set_for(framework) if name == "auto" else name
@@ -444,11 +445,11 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
     Args:
         rule: `default` (from the hyperparameter set), `global:N`, or `per_device:N`.
         devices_count: Number of devices.
-        set_batch: Global batch size of the hyperparameter set. None: the workload has no set.
+        set_batch: Global batch size of the hyperparameter set, or None if the workload has no set.
 
     Raises:
-        ValueError: `default` without a hyperparameter set.
-        UnsupportedError: There are fewer samples than devices.
+        ValueError: `default` is used without a hyperparameter set.
+        UnsupportedError: The batch has fewer samples than the run has devices.
     """
     kind, _, number = rule.partition(":")
     if kind == "default":
@@ -469,9 +470,9 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
 
 
 def _rate_factor(scaling: str, ratio: float) -> float:
-    """Return the factor for the learning rate of a hyperparameter set.
+    """Return the factor by which the learning rate of a hyperparameter set is scaled.
 
-    The batch size is `ratio` times the batch size of the set.
+    `ratio` is the batch size divided by the batch size of the hyperparameter set.
     """
     return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
 
@@ -479,10 +480,10 @@ def _rate_factor(scaling: str, ratio: float) -> float:
 def _targets(
     workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]
 ) -> dict[str, float]:
-    """Return the targets by metric: those of the profile, or the user's values.
+    """Return the targets by metric, from the user or otherwise from the profile.
 
-    A user sets `workload.target=X` if there is a single metric, and `workload.target.METRIC=X` if
-    there are several.
+    A user sets `workload.target=X` if the workload has a single metric, and
+    `workload.target.METRIC=X` if it has several.
     """
     target = options.get("target")
     if target is None:

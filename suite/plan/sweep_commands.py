@@ -1,6 +1,6 @@
-"""Records the commands that write into an output folder.
+"""Record the commands that write into an output folder.
 
-`resume=true output=FOLDER` alone can then repeat them.
+`resume=true output=FOLDER` without further arguments repeats these commands.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from suite.common.runspec import read_run, write_atomically
 from workloads import files
 
 _OF_ONE_CALL = ("output", "resume", "dry_run", "--dry-run", "sweep.limit")
-"""Keys of a command line that do not affect the settings of its runs."""
+"""Keys on a command line that do not affect the settings of its runs."""
 _NAME_A_WORKLOAD = ("workload", "study", "experiment", "+experiment")
 
 
 @dataclass(frozen=True)
 class SweepCommand:
-    """A command line without its output folder."""
+    """A recorded command line, without its output folder."""
 
     arguments: tuple[str, ...]
     folder: str
-    """The working directory of the command, on which relative paths depend."""
+    """Working directory of the command, to which its relative paths refer."""
 
 
 def record_command(output: Path, arguments: Sequence[str]) -> None:
-    """Add a command to the list of an output folder, unless it is in the list."""
+    """Add a command to the list in an output folder, unless the list contains it."""
     commands = _recorded(output)
     command = SweepCommand(_without_call(arguments), os.getcwd())
     if _runs_of(command.arguments) in [_runs_of(earlier.arguments) for earlier in commands]:
@@ -46,12 +46,12 @@ def record_command(output: Path, arguments: Sequence[str]) -> None:
 
 
 def is_recorded(output: Path, arguments: Sequence[str]) -> bool:
-    """Check whether the same command has written into the output folder before."""
+    """Check whether the same command has already written into the output folder."""
     return _runs_of(arguments) in [_runs_of(command.arguments) for command in _recorded(output)]
 
 
 def commands_to_resume(arguments: Sequence[str]) -> list[SweepCommand]:
-    """Return the complete commands to run for `resume=true output=FOLDER` without a workload.
+    """Return the commands that `resume=true output=FOLDER` without a workload repeats.
 
     Settings on the command line replace the recorded settings.
 
@@ -59,10 +59,11 @@ def commands_to_resume(arguments: Sequence[str]) -> list[SweepCommand]:
         arguments: The command line.
 
     Returns:
-        The commands. Empty if the command line names a workload, or does not resume.
+        The complete commands. The list is empty if the command line sets a workload, or does not
+        resume.
 
     Raises:
-        ValueError: No output folder is set, or it holds no runs.
+        ValueError: No output folder is set, or the folder contains no runs.
     """
     overrides = {
         text.partition("=")[0]: text.partition("=")[2] for text in arguments if "=" in text
@@ -101,7 +102,7 @@ def commands_to_resume(arguments: Sequence[str]) -> list[SweepCommand]:
 
 
 def _overridden(arguments: Sequence[str], call: Sequence[str]) -> list[str]:
-    """Return the arguments of a recorded command that the arguments of this call do not replace."""
+    """Return the arguments of a recorded command that this call does not replace."""
     replaced = {text.partition("=")[0] for text in call}
     return [text for text in arguments if text.partition("=")[0] not in replaced]
 
@@ -113,15 +114,15 @@ def _without_call(arguments: Sequence[str]) -> tuple[str, ...]:
 def _runs_of(arguments: Sequence[str]) -> list[str]:
     """Return the sorted arguments that determine the runs of a command.
 
-    How processes are launched is left out.
+    Arguments that only affect how processes are launched are excluded.
     """
     return sorted(text for text in _without_call(arguments) if not text.startswith("launch"))
 
 
 def _recorded(output: Path) -> list[SweepCommand]:
-    """Return the commands that are listed in the file of an output folder.
+    """Return the recorded commands of an output folder.
 
-    Empty if the file cannot be read.
+    The list is empty if the file with the commands cannot be read.
     """
     try:
         content = files.read_json(output / COMMANDS_FILE)
@@ -134,11 +135,10 @@ def _recorded(output: Path) -> list[SweepCommand]:
 
 
 def _commands_of_jobs(output: Path) -> Iterator[SweepCommand]:
-    """Yield a command for each job, from the command line that its runs recorded.
+    """Yield a command for each job, reconstructed from the overrides in its run.json.
 
-    Used for folders without a command list.
-
-    Jobs of a study are left out, because a run does not record the axes of its study.
+    This function is used for folders without a recorded list of commands. Jobs of a study are
+    skipped, because a run does not record the axes of its study.
     """
     seen = set()
     for path in sorted(output.glob(f"*/run_*/{RUN_FILE}")):

@@ -1,6 +1,6 @@
-"""Errors of a run that this machine or a framework cannot execute.
+"""Errors for runs that this machine or a framework cannot execute.
 
-The settings of such a run have no mistake.
+The settings of such a run are valid.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from collections.abc import Callable
 
 
 class UnsupportedError(ValueError):
-    """This machine or a framework cannot execute a run.
+    """Error for a run that this machine or a framework cannot execute.
 
-    In a study, a cell shows this, and the other cells run.
+    In a study, the cell of such a run shows this error, and all other cells are run.
 
     Args:
         problem: The setting, and the available resources.
-        remedy: The setting to change, as a sentence without its period. Empty: nothing can be set.
+        remedy: The setting to change, as a sentence without its period. Empty if no setting can
+            solve the problem.
     """
 
     shown = "–"
-    """Text of the cell."""
+    """Text that the study's table shows in the cell."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(f"{problem}. {remedy}" if remedy else problem)
@@ -27,16 +28,16 @@ class UnsupportedError(ValueError):
 
 
 class MissingResourceError(UnsupportedError):
-    """This machine lacks something for a run that it could execute with different settings."""
+    """Error for a run that this machine could execute with different settings."""
 
 
 Lacks = Callable[[UnsupportedError], None]
-"""Function that is called with each resource that is missing.
+"""Function that is called for each missing resource.
 
-If it returns, planning continues with the available resources.
+If the function returns, planning continues with the available resources.
 """
 
 
 def refuse(error: UnsupportedError) -> None:
-    """Raise the error, so that planning ends at the first missing resource."""
+    """Raise the error, so that planning stops at the first missing resource."""
     raise error

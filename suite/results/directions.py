@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 _EVERY_METRIC: frozenset[str] = frozenset()
 FALLING_METRICS: Mapping[str, frozenset[str]] = {
@@ -29,15 +29,17 @@ Source: the checks of `eval_accuracy` in compliance_checker/*/closed_*.yaml of m
 """
 
 
-def improves_as_it_falls(metric: str, benchmark: str) -> bool:
-    """Check whether lower values of a metric are better.
+def improves_as_it_falls(metric: str, benchmark: str, declared: Collection[str] = ()) -> bool:
+    """Check whether a lower value of the metric is better.
 
     Args:
         metric: Name of the metric in the log.
         benchmark: Name of the benchmark in the rules.
+        declared: Metrics that a log of this suite declares as falling
+            (`LoggedSettings.falling_metrics`).
     """
     falling = FALLING_METRICS.get(benchmark.strip().lower())
-    return falling is not None and (not falling or metric in falling)
+    return metric in declared or (falling is not None and (not falling or metric in falling))
 
 
 def meets(value: float, target: float, falls: bool) -> bool:

@@ -338,7 +338,12 @@ def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 8
         return "none"
     if name == "targets":
         return clean(
-            target_text(value, workload_name(row.workload) if row is not None else ""), limit
+            target_text(
+                value,
+                workload_name(row.workload) if row is not None else "",
+                row.falling_metrics if row is not None else (),
+            ),
+            limit,
         )
     if name == "data_fingerprint":
         return clean(value, 12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from suite.results.directions import improves_as_it_falls
 
@@ -192,16 +192,23 @@ def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
     )
 
 
-def target_text(targets: Mapping[str, float], workload: str = "") -> str:
+def target_text(
+    targets: Mapping[str, float], workload: str = "", falling_metrics: Collection[str] = ()
+) -> str:
     """Format targets as readable text.
 
     Examples: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, and `quality ≤ 3.3` for a loss.
     """
-    named = {metric_name(metric, workload): value for metric, value in targets.items()}
-    shown = (
-        (metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items()
+    named = {metric_name(metric, workload): metric for metric in targets}
+    falls = (
+        improves_as_it_falls(name, workload) or metric in falling_metrics
+        for name, metric in named.items()
     )
-    signs = ("≤" if improves_as_it_falls(metric, workload) else "≥" for metric in named)
+    shown = (
+        (metric_title(name), targets[metric] * bleu_scale(name, targets[metric]))
+        for name, metric in named.items()
+    )
+    signs = ("≤" if falling else "≥" for falling in falls)
     return ", ".join(
         f"{title} {sign} {value:.7g}" for sign, (title, value) in zip(signs, shown, strict=True)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -46,9 +46,21 @@ def evaluate(
         return workload.compute_metrics(merge(gathered))
 
 
-def targets_reached(scores: Mapping[str, float], targets: Mapping[str, float]) -> bool:
-    """Return True if every metric has reached its target. Return False without targets."""
-    return bool(targets) and all(scores[metric] >= target for metric, target in targets.items())
+def targets_reached(
+    scores: Mapping[str, float], targets: Mapping[str, float], falling_metrics: Collection[str] = ()
+) -> bool:
+    """Return True if every metric has reached its target. Return False without targets.
+
+    Args:
+        scores: Value of each metric. NaN does not reach any target.
+        targets: Target of each metric.
+        falling_metrics: Metrics whose value must be at or below the target. The values of all other
+            metrics must be at or above their targets.
+    """
+    return bool(targets) and all(
+        scores[metric] <= target if metric in falling_metrics else scores[metric] >= target
+        for metric, target in targets.items()
+    )
 
 
 def eval_accuracy_value(scores: Mapping[str, float], targets: Mapping[str, float]) -> Json:

@@ -44,7 +44,11 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
         "suite_run",
         {
             "schema": run.schema,
-            **{name: getattr(settings, name) for name in field_names(Settings, logged=True)},
+            **{
+                name: getattr(settings, name)
+                for name in field_names(Settings, logged=True)
+                if name != "falling_metrics" or settings.falling_metrics
+            },
             "clock": workload.round.clock,
             "first_epoch": workload.round.first_epoch,
             "ruleset": workload.round.ruleset,

@@ -464,7 +464,9 @@ class Loop:
                 f"compute_metrics() returned {', '.join(scores) or 'no metrics'}, but there is a"
                 f" target for {', '.join(missing)}"
             )
-        met = scores is not None and targets_reached(scores, self.settings.targets)
+        met = scores is not None and targets_reached(
+            scores, self.settings.targets, self.settings.falling_metrics
+        )
         # All ranks wait for the scores of rank 0.
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             reached = self.trainer.broadcast(float(met)) > 0.5

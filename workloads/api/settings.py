@@ -175,6 +175,11 @@ class LoggedSettings:
     """Value of `Defaults.variant`."""
     targets: Mapping[str, float] = setting({}, hashed=False)
     """Target of each metric."""
+    falling_metrics: tuple[str, ...] = setting((), experiment_key=False)
+    """Metrics whose target is reached from above, such as a loss (`Workload.falling_metrics`).
+
+    The log contains this setting only if there are such metrics.
+    """
 
     @property
     def asynchronous(self) -> bool:

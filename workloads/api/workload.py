@@ -56,6 +56,12 @@ class Workload(ABC):
     """
     batch_unit: ClassVar[str] = "samples"
     """Unit of `global_batch_size`: `samples`, `tokens`, or `bytes`."""
+    falling_metrics: ClassVar[frozenset[str]] = frozenset()
+    """Metrics that improve as they fall, such as a loss or an error rate.
+
+    A target of such a metric is reached by a value at or below the target. All other metrics
+    improve as they rise.
+    """
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
     """Candidates for `precision=auto` on GPUs, in order of preference.
 

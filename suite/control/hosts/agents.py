@@ -1,6 +1,6 @@
-"""Starts an agent on each machine of a command.
+"""Start an agent on each machine of a command.
 
-It collects the facts of the machines, and checks that the machines agree.
+The module also collects descriptions of the machines, and checks that the machines match.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from suite.launch.hosts import AvailableHost
 from suite.plan.job import Job
 
 CLEAR_SECONDS = 2 * COMMAND_SECONDS
-"""Time limit for clearing the caches of a machine: for the command, and for scanning a large data
-set before and after it.
+"""Time limit for clearing the caches of a machine. The limit includes the clearing command, and
+scans of a large data set before and after the command.
 """
 
 
 class Agents:
-    """Agents on the machines of a command, in the order of the machines' devices."""
+    """Agents of a command's machines, in the order of the machines' devices."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Agents:
         launch: LaunchConfig,
         again: Callable[[str], AgentConnection] | None = None,
     ) -> None:
-        """Wait for the facts of all agents, and check them.
+        """Wait for the descriptions of all machines, and check them.
 
         Args:
             connections: Connections to the agents, in the order of the machines.
-            launch: `launch.*` of the command.
-            again: Starts a new agent on the machine with the given name. None: agents cannot be
-                restarted.
+            launch: `launch.*` settings of the command.
+            again: Function that starts a new agent on the machine with the given name. If None,
+                agents cannot be restarted.
 
         Raises:
             ValueError: A machine is lost or cannot take part in a run. The message is a single
@@ -71,17 +71,18 @@ class Agents:
 
     @property
     def connections(self) -> Mapping[str, AgentConnection]:
-        """Map the name of each machine to the connection to its agent."""
+        """Return the connection to each machine's agent by the machine's name."""
         return {
             host.name: connection
             for host, connection in zip(self.hosts, self._connections, strict=True)
         }
 
     def check(self, jobs: Sequence[Job]) -> None:
-        """Check that all machines have the same packages, locks, and data for all jobs.
+        """Check that all machines have the same packages, lock files, and data for all jobs.
 
         Raises:
-            ValueError: A machine differs. The message names the machine.
+            ValueError: A machine differs from the controller's machine. The message names the
+                machine.
         """
         for job in {_requirements(job): job for job in jobs}.values():
             template = job.template
@@ -109,8 +110,7 @@ class Agents:
             files remained in memory.
 
         Raises:
-            ValueError: The configured method of clearing fails on a machine. The message names the
-                machine.
+            ValueError: Clearing the caches fails on a machine. The message names the machine.
         """
         settings = job.template.settings
         arguments = {
@@ -151,14 +151,15 @@ class Agents:
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
-        """Reserve `launch.port` for the worker processes.
+        """Reserve `launch.port` for the rendezvous of the worker processes.
 
-        With `launch=external` the port is not available, because the agents connect to it.
+        With `launch=external`, the port is not reserved, because the agents use it to connect to
+        the controller.
         """
         self._connections[0].port = self._launch.port if self._launch.by != "external" else None
 
     def close(self) -> None:
-        """Stop all agents. Signals are delayed until this is done."""
+        """Stop all agents. Signals are delayed until the agents have stopped."""
         with signals_held():
             for connection in self._connections:
                 connection.send_request(LEAVE)
@@ -166,7 +167,10 @@ class Agents:
                 connection.close()
 
     def _described(self) -> tuple[AvailableHost, ...]:
-        """Return the machines according to the facts of their agents. Raises ValueError."""
+        """Return the machines as their agents describe them.
+
+        Raises ValueError if a machine cannot take part in a run.
+        """
         addresses = find_addresses(self._connections, self._launch.interface)
         hosts = []
         for connection, (address, interface) in zip(self._connections, addresses, strict=True):
@@ -202,13 +206,13 @@ def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.en
     """Start agents on the first `count` machines of a command, and return them.
 
     Args:
-        launch: `launch.*` of the command.
+        launch: `launch.*` settings of the command.
         count: Number of machines.
         env: Environment variables.
 
     Raises:
-        ValueError: There are too few machines, or a machine cannot be used. The message is a single
-            line with the keys to set.
+        ValueError: Too few machines are available, or a machine cannot be used. The message is a
+            single line that lists the keys to set.
     """
     launcher = launchers.launcher(launchers.resolve_launcher_name(launch, env))
     names = launcher.list_hosts(launch, env)
@@ -225,7 +229,7 @@ def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.en
 
 
 def _requirements(job: Job) -> tuple[str, ...]:
-    """Return a key that is equal for jobs with the same requirements on a machine."""
+    """Return a tuple that is equal for jobs with equal requirements on a machine."""
     env, settings = job.environment, job.template.settings
     return (
         env.name,

@@ -1,6 +1,6 @@
-"""Runs a `suite` command on several machines, for example `suite doctor --hosts a,b`.
+"""Run a `suite` command on several machines, for example `suite doctor --hosts a,b`.
 
-The output of each machine is printed with the name of the machine.
+The name of each machine is printed with its output.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from suite.control.hosts.remote_host import suite_variables
 from suite.launch.children import exit_text
 
 MAX_SECONDS = 6 * 3600.0
-"""Time limit for a command, which may read every image of a data set or download an environment."""
+"""Time limit for a command. The command may read every image of a data set, or download an
+environment.
+"""
 NOT_CARRIED_OUT = 2
 """Exit code for a machine that cannot be reached or cannot start the command.
 
-It is the same as for a user's mistake.
+The exit code for a user error is the same.
 """
 
 
@@ -33,25 +35,27 @@ def run_on_hosts(
     print_line: Callable[[str], None],
     env: Mapping[str, str] = os.environ,
 ) -> int:
-    """Run `suite ARGUMENTS` on all machines at the same time, and return the largest exit code.
+    """Run `suite ARGUMENTS` on all machines in parallel, and return the highest exit code.
 
     Args:
         arguments: Arguments of `suite`.
-        launch: `launch.*` of the command.
-        print_line: Receives each line of output, with the name of the machine as prefix, in the
-            order of the machines. A machine that cannot be reached yields a line with the reason.
+        launch: `launch.*` settings of the command.
+        print_line: Function that receives each output line, in the order of the machines. Lines are
+            prefixed with the machine's name. For a machine that cannot be reached, the line
+            contains the reason.
         env: Environment variables.
 
     Raises:
-        ValueError: The machines are not set, or the program that connects to them is not installed
-            here.
+        ValueError: The machines are not configured, or the program that connects to them is not
+            installed on this machine.
     """
     by, connections = launchers.resolve_launcher_name(launch, env), list[AgentConnection]()
     command = [sys.executable, "-m", "suite.cli", *arguments]
     names = launchers.machine_names(launch, env)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
-            # Start agents in this thread: a client is killed when the thread that started it ends.
+            # Start all agents in this thread, because a client process is killed when the thread
+            # that started it ends.
             for name in names:
                 connections.append(launchers.start_agent(name, by, launch))
             codes = []
@@ -59,7 +63,7 @@ def run_on_hosts(
                 (connection, pool.submit(_answer, connection, command))
                 for connection in connections
             ]:
-                # Results arrive in the order of the machines, each as soon as it is available.
+                # Print results in the order of the machines, each as early as possible.
                 code, lines = response.result()
                 codes.append(code)
                 for line in lines:
@@ -71,7 +75,7 @@ def run_on_hosts(
 
 
 def _answer(connection: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
-    """Run a command on a machine, and return its exit code and its lines of output."""
+    """Run a command on a machine, and return its exit code and output lines."""
     order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": suite_variables()}
     try:
         connection.greet()
@@ -81,7 +85,7 @@ def _answer(connection: AgentConnection, command: Sequence[str]) -> tuple[int, l
 
 
 def _read(response: CommandOutput) -> tuple[int, list[str]]:
-    """Return the exit code and the lines of a command that an agent ran."""
+    """Return the exit code and output lines of a command that an agent ran."""
     code = response.code
     lines = [
         line

@@ -1,6 +1,6 @@
-"""Controller side of the connection to an agent.
+"""Controller's side of the connection to an agent.
 
-It sends requests, waits for answers, and detects the loss of the machine.
+The connection sends requests, waits for responses, and detects that a machine is lost.
 """
 
 from __future__ import annotations
@@ -33,42 +33,43 @@ from suite.launch.host_facts import HostFacts
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.2
-"""Interval in which a wait for a message checks whether the machine is lost."""
+"""Interval in seconds at which a wait for messages checks whether the machine is lost."""
 CLIENT_SECONDS = 2.0
-"""Time limit for srun or ssh to exit after its agent."""
+"""Time limit in seconds for srun or ssh to exit after the agent has exited."""
 EXIT_REASON_SECONDS = 10.0
-"""The same time limit if the machine is lost and the output may contain the reason: on a busy
-machine, srun takes seconds to print why SLURM ended the step.
+"""Time limit in seconds for srun or ssh to exit if the machine is lost. The limit is longer because
+srun, on a busy machine, takes seconds to print why SLURM ended the step.
 """
 
 
 @dataclass(frozen=True)
 class Client:
-    """Local process that carries the connection: srun or ssh.
+    """Local srun or ssh process that provides the connection to an agent.
 
-    An agent that connects to the controller has no client.
+    If the agent itself connects to the controller, the connection has no client.
     """
 
     process: subprocess.Popen[bytes]
     word: str
-    """Name of the program: `srun` or `ssh`."""
+    """Name of the client program: `srun` or `ssh`."""
     ending: Callable[[HostFacts], list[str]]
-    """Returns, from the description of the machine, the command that kills the agent from outside.
+    """Function that returns the command that kills the agent without its cooperation, given the
+    machine's description.
 
-    Empty: there is none.
+    The list is empty if no such command exists.
     """
     errors: IO[bytes]
-    """File with the standard error of the process."""
+    """File that contains the client's standard error."""
 
     def stderr_lines(self) -> list[str]:
-        """Return the lines of the standard error."""
+        """Return the lines of the client's standard error."""
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace").strip().splitlines()
 
 
 @dataclass(frozen=True)
 class PendingResponse(Generic[T]):
-    """A request that was sent."""
+    """A sent request whose response has not been read yet."""
 
     number: int
     request: Request[T]
@@ -88,11 +89,13 @@ class AgentConnection:
         """Create the connection, without waiting for the agent.
 
         Args:
-            name: Name of the machine as the user wrote it.
+            name: Name of the machine as given by the user.
             stream: Stream of messages from and to the agent.
-            lease_seconds: Longest silence of an agent that has sent its facts, in seconds.
-            wait_seconds: Longest silence before the agent sends its facts, in seconds.
-            client: Process that carries the connection. None: the agent connected to the
+            lease_seconds: Maximum time without messages after the agent has described its machine,
+                in seconds.
+            wait_seconds: Maximum time without messages before the agent has described its machine,
+                in seconds.
+            client: Process that provides the connection. None if the agent connected to the
                 controller.
         """
         self.name = name
@@ -100,12 +103,14 @@ class AgentConnection:
         self.lease_seconds = lease_seconds
         self.wait_seconds = wait_seconds
         self.port: int | None = None
-        """Port of the rendezvous of the worker processes, if the user set `launch.port` and the
-        port is on this machine.
+        """Port for the rendezvous of the worker processes. None if the user did not set
+        `launch.port`, or if the rendezvous is on another machine.
         """
         self.facts: HostFacts | None = None
         self.on_event: Callable[[Event], None] = ignore_event
-        """Receives the events of the agent, except the description of the machine and signals."""
+        """Function that receives the agent's events, except for the description of the machine and
+        signals.
+        """
         self._client = client
         self._numbers = itertools.count()
         self._responses: dict[int, Response] = {}
@@ -114,9 +119,9 @@ class AgentConnection:
         self._ended = False
 
     def greet(self) -> None:
-        """Wait for the facts of the machine.
+        """Wait for the description of the machine.
 
-        Raises ValueError if it is lost, or has a different version of the suite.
+        Raises ValueError if the machine is lost, or has a different version of the suite.
         """
         while self.facts is None:
             if loss := self.failure():
@@ -126,7 +131,7 @@ class AgentConnection:
             raise ValueError(_version_text(self.name, self.facts.suite))
 
     def send_request(self, request: Request[T], **arguments: Any) -> PendingResponse[T]:
-        """Send a request. `get_response` waits for its response."""
+        """Send a request without waiting. `get_response` waits for the response."""
         number = next(self._numbers)
         self.stream.send(do=request.name, id=number, **arguments)
         return PendingResponse(number, request)
@@ -139,8 +144,8 @@ class AgentConnection:
             seconds: Time limit.
 
         Raises:
-            ConnectionLost: The machine is lost, or has not answered in time.
-            ValueError: The agent could not carry out the request. The message is the agent's.
+            ConnectionLost: The machine is lost, or did not respond in time.
+            ValueError: The agent could not execute the request. The message comes from the agent.
         """
         deadline = time.monotonic() + seconds
         while pending.number not in self._responses:
@@ -158,20 +163,20 @@ class AgentConnection:
             raise ValueError(_different_copy_text(self.name, error)) from None
 
     def call(self, request: Request[T], seconds: float = 20.0, **arguments: Any) -> T:
-        """Send a request, wait up to `seconds` for the response, and return it.
+        """Send a request, wait up to `seconds` for the response, and return the response.
 
-        Raises the errors of `get_response`.
+        Raises the same errors as `get_response`.
         """
         return self.get_response(self.send_request(request, **arguments), seconds)
 
     def listen(self, seconds: float = 0.0) -> None:
-        """Handle the messages that have arrived. Waits up to `seconds` for the first message."""
+        """Process the messages that have arrived. Wait up to `seconds` for the first message."""
         for message in self.stream.received(seconds):
             try:
                 received = decode_message(message)
             except MessageError as error:
                 if self.facts is None and "facts" not in message:
-                    continue  # output of a login shell
+                    continue  # the line is output of a login shell
                 version = self.facts.suite if self.facts else ""
                 reason = _mismatch_text(self.name, version, message, error)
                 self._loss = self._loss or HostFailure("rank_died", reason)
@@ -187,10 +192,10 @@ class AgentConnection:
                     self.on_event(received)
 
     def failure(self) -> HostFailure | None:
-        """Return why the machine is lost, or None.
+        """Return the reason why the machine is lost, or None.
 
-        A machine is lost if its connection has ended, if it has been silent for too long, or if its
-        scheduler ends the run.
+        A machine is lost if its connection has closed, if it has sent no message for too long, or
+        if its scheduler ends the run.
         """
         self.listen()
         if self._loss is None and self._signal:
@@ -214,16 +219,16 @@ class AgentConnection:
 
     @property
     def _patience(self) -> float:
-        """Longest silence in seconds before the machine counts as lost.
+        """Return the maximum time in seconds without messages from the machine.
 
-        It depends on whether the agent has sent its facts.
+        The limit depends on whether the agent has already described its machine.
         """
         return self.wait_seconds if self.facts is None else self.lease_seconds
 
     def close(self) -> None:
         """Stop the agent and its client.
 
-        An agent that cannot be reached stops when its lease runs out.
+        An agent that cannot be reached stops when its lease expires.
         """
         if self._loss is None:
             with contextlib.suppress(ConnectionLost, ValueError):
@@ -233,7 +238,8 @@ class AgentConnection:
             return
         if self._loss is not None and self.facts is not None and not self._ended:
             self._ended = True
-            # A suspended agent or a step of SLURM may outlive its client.
+            # Kill the agent explicitly, because a suspended agent or a SLURM step may outlive its
+            # client.
             _start(self._client.ending(self.facts))
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._client.process.wait(CLIENT_SECONDS if self._loss is None else 0.1)
@@ -244,7 +250,7 @@ class AgentConnection:
     def _exit_description(self) -> tuple[str, bool]:
         """Return why the connection ended, and whether a scheduler ended it.
 
-        Both come from the output of the client.
+        Both values are derived from the output of the client.
         """
         if self._client is None:
             return "its agent closed the connection", False
@@ -266,7 +272,7 @@ class AgentConnection:
 def _start(argv: list[str]) -> None:
     """Start a command without waiting for it.
 
-    The command may fail, because its machine may be unreachable.
+    Failures are ignored, because the command's machine may be unreachable.
     """
     if argv:
         with contextlib.suppress(OSError):
@@ -280,11 +286,11 @@ def _start(argv: list[str]) -> None:
 
 
 def ignore_event(event: Event) -> None:
-    """Discard an event. This is the handler between runs."""
+    """Ignore an event. This handler is installed between runs."""
 
 
 def _version_text(name: str, version: str) -> str:
-    """Return the error message for a machine with another version of the suite."""
+    """Return the error message for a machine with a different version of the suite."""
     return (
         f"machine {name} has version {version} of the suite, and this machine has version"
         f" {__version__}. Install the same version on all machines"
@@ -292,9 +298,9 @@ def _version_text(name: str, version: str) -> str:
 
 
 def _different_copy_text(name: str, error: MessageError) -> str:
-    """Return the error message for a machine whose copy of the suite sends different messages.
+    """Return the error message for a machine with a modified copy of the suite.
 
-    The version number of this copy is the same.
+    The version numbers are equal, but the messages have a different format.
     """
     return (
         f"machine {name} has a different copy of version {__version__} of the suite ({error}). "
@@ -303,13 +309,14 @@ def _different_copy_text(name: str, error: MessageError) -> str:
 
 
 def _mismatch_text(name: str, version: str, message: Message, error: MessageError) -> str:
-    """Return the error message for a message that this version of the suite cannot read.
+    """Return the error message for a message that this version of the suite cannot decode.
 
     Args:
         name: Name of the machine.
-        version: Version of its suite, according to an earlier message. Empty: unknown.
-        message: The message. The facts of the machine may name the version.
-        error: Why the message cannot be read.
+        version: Version of the suite on the machine, according to an earlier message. An empty
+            string means unknown.
+        message: The message. If the message describes the machine, it may contain the version.
+        error: Error that the decoder raised.
     """
     facts = message.get("facts")
     if isinstance(facts, dict):

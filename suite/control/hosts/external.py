@@ -1,9 +1,9 @@
-"""Connects the processes of `launch=external`.
+"""Connect the processes of a run with `launch=external`.
 
-Before, srun, mpirun, or Kubernetes has started at least one process on each machine. The process
-with rank 0 is the controller. On each remaining machine, the process with local rank 0 becomes the
-agent, which connects to the controller. Both sides prove that they have the same token without
-sending it.
+An external launcher (srun, mpirun, or Kubernetes) has already started at least one process on each
+machine. The process with rank 0 becomes the controller. On every other machine, the process with
+local rank 0 becomes the agent and connects to the controller. Both sides prove that they have the
+same secret token, without sending the token.
 """
 
 from __future__ import annotations
@@ -36,19 +36,21 @@ from suite.launch.children import TOKEN
 T = TypeVar("T")
 
 PORT = 29400
-"""Port to which agents connect unless `launch.port` or MASTER_PORT is set."""
+"""Port to which agents connect if neither `launch.port` nor MASTER_PORT is set."""
 HANDSHAKE_SECONDS = 2.0
-"""Time limit for the whole handshake of a connection, however slowly its bytes arrive."""
+"""Time limit in seconds for the complete handshake of a connection."""
 MAX_HANDSHAKES = 64
-"""Largest number of handshakes at the same time.
+"""Maximum number of concurrent handshakes.
 
-Further connections are closed, and agents connect again.
+Further connections are closed. The agents then try to connect again.
 """
 LINE_BYTES = 4096
-"""Largest size of a handshake message."""
+"""Maximum size of a handshake message in bytes."""
 _MAX_PROCESSES = 1 << 20
 _ADDRESS = re.compile(r"(?=.{1,253}$)[\w:%-]{1,63}(\.[\w-]{1,63})*\.?")
-"""Matches a host name, whose parts have at most 63 characters, or an IPv4 or IPv6 address."""
+"""Pattern of a host name, or of an IPv4 or IPv6 address. Each component of a host name has at
+most 63 characters.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Challenge:
     """First message of the handshake, from the controller."""
 
     nonce: str
-    """Random value of the controller."""
+    """Random value that the controller generated."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class AgentProof:
     name: str
     """Host name of the agent's machine."""
     nonce: str
-    """Random value of the agent."""
+    """Random value that the agent generated."""
     proof: str
 
 
@@ -76,30 +78,32 @@ class ControllerProof:
     """Last message of the handshake, from the controller."""
 
     proof: str = ""
-    """Empty if the controller sent a `Refusal`."""
+    """Proof that the controller has the token. The string is empty if the controller sent a
+    `Refusal`.
+    """
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Last message of the handshake, from a controller that does not accept the agent."""
+    """Last message of the handshake if the controller rejects the agent."""
 
     refused: str
-    """What is wrong about the agent: `token`."""
+    """Name of the incorrect value: `token`."""
 
 
 @dataclass(frozen=True)
 class RankVariables:
-    """Names of the environment variables in which a launcher passes the rank to its processes."""
+    """Names of the environment variables through which a launcher passes the rank."""
 
     number: str
-    """Variable with the rank among all processes."""
+    """Variable that contains the global rank."""
     local: tuple[str, ...]
-    """Variables with the rank among the processes of the machine.
+    """Variables that contain the rank within the machine.
 
     The first variable that is set is used.
     """
     count: str
-    """Variable with the number of processes on all machines."""
+    """Variable that contains the total number of processes."""
 
 
 RANKS = {
@@ -122,34 +126,35 @@ RANKS = {
     ),
     "its launcher": RankVariables("RANK", ("LOCAL_RANK",), "WORLD_SIZE"),
 }
-"""Maps launchers to their variables.
+"""Maps each launcher to its variables.
 
-Intel MPI, Cray PALS, and all launchers with the PMI interface set those of MPICH.
+Intel MPI, Cray PALS, and all launchers with the PMI interface set the same variables as MPICH.
 """
 
 
 @dataclass(frozen=True)
 class Rank:
-    """Rank of this process among the processes of a launcher."""
+    """Rank of this process among the processes that a launcher started."""
 
     number: int
-    """Rank among all processes."""
+    """Global rank."""
     local: int
-    """Rank among the processes of its machine."""
+    """Rank within the machine."""
     count: int
-    """Number of processes on all machines."""
+    """Total number of processes."""
     source: str
-    """Name of the launcher in RANKS."""
+    """Name of the launcher, which is a key of RANKS."""
 
 
 def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
     """Return the rank of this process, or None if no launcher has set it.
 
-    A launcher that started a single process is ignored if a second launcher started several
+    A launcher that started only one process is ignored if another launcher started several
     processes, such as `mpiexec` inside `srun --pty bash`.
 
     Raises:
-        ValueError: Two launchers contradict each other, or a variable is not a number in its range.
+        ValueError: Two launchers contradict each other, or a variable is not a number in its
+            allowed range.
     """
     names_by_launcher = {
         launcher: names
@@ -174,9 +179,9 @@ def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
 
 
 def _rank_from(env: Mapping[str, str], launcher: str, names: RankVariables) -> Rank:
-    """Return the rank according to one launcher.
+    """Return the rank that the variables of a launcher specify.
 
-    Raises ValueError for a variable that is not a number in its range.
+    Raises ValueError if a variable is not a number in its allowed range.
     """
     count = _whole(env, names.count, 1, _MAX_PROCESSES)
     local_name = next((name for name in names.local if env.get(name)), names.local[0])
@@ -196,12 +201,12 @@ def _whole(
     Args:
         env: Environment variables.
         name: Name of the variable.
-        least: Smallest allowed value.
-        most: Largest allowed value.
-        default: Value if the variable is missing or empty. None: the variable is required.
+        least: Minimum allowed value.
+        most: Maximum allowed value.
+        default: Value if the variable is missing or empty. If None, the variable is required.
 
     Raises:
-        ValueError: The value is not allowed. The message contains the name and the range.
+        ValueError: The value is not allowed. The message contains the name and the allowed range.
     """
     if default is not None and not env.get(name):
         return default
@@ -214,7 +219,7 @@ def _whole(
 def refuse_ranks(env: Mapping[str, str] = os.environ) -> None:
     """Raise ValueError if a launcher started several processes.
 
-    Each of them would start the whole run.
+    Without this error, each process would start the complete run.
     """
     rank = rank_here(env)
     if rank is not None and rank.count > 1:
@@ -230,23 +235,23 @@ class ExternalProcess:
 
     rank: Rank
     token: str
-    """Secret that all processes share."""
+    """Secret token that all processes share."""
     first: tuple[str, int]
-    """Address and port at which the agents reach rank 0.
+    """Address and port at which the agents connect to rank 0.
 
-    On rank 0, the address is empty if no interface of the machine has it. Rank 0 then listens on
+    On rank 0, the address is empty if no network interface has this address. Rank 0 then listens on
     all interfaces.
     """
 
     @property
     def is_controller(self) -> bool:
-        """Whether this process has rank 0."""
+        """Return True if this process has rank 0."""
         return self.rank.number == 0
 
     def gather(self, launch: LaunchConfig, count: int) -> Agents:
-        """Return the agents of `count` machines, once all have connected.
+        """Wait until the agents of `count` machines have connected, and return the agents.
 
-        Called by the process with rank 0.
+        Only the process with rank 0 calls this method.
 
         Raises:
             ValueError: The port is in use, or too few agents have connected in time.
@@ -254,9 +259,10 @@ class ExternalProcess:
         return _gathered(launch, count, *self.first, self.token)
 
     def serve(self, launch: LaunchConfig) -> None:
-        """Serve the controller as the agent of this machine until the controller ends.
+        """Run the agent of this machine until the controller ends.
 
-        Processes with a local rank above 0 do nothing. Rank 0 calls `gather` instead.
+        If the local rank is above 0, the process does nothing. Rank 0 calls `gather` instead of
+        this method.
 
         Raises:
             ValueError: The controller cannot be reached, or has a different token.
@@ -266,10 +272,10 @@ class ExternalProcess:
 
 
 def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> ExternalProcess:
-    """Return the rank and token of this process of `launch=external`, and the address of rank 0.
+    """Return the rank and token of this `launch=external` process, and rank 0's address.
 
     Raises:
-        ValueError: A variable is missing or not in its range.
+        ValueError: A variable is missing or outside its allowed range.
     """
     rank = rank_here(env)
     if rank is None:
@@ -300,9 +306,9 @@ def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) 
 
 
 def _first_machine(env: Mapping[str, str]) -> str:
-    """Return the name or address of the machine of rank 0.
+    """Return the name or address of rank 0's machine.
 
-    Raises ValueError if no variable contains it.
+    Raises ValueError if no variable contains the name or address.
     """
     if env.get("MASTER_ADDR"):
         return env["MASTER_ADDR"]
@@ -316,9 +322,9 @@ def _first_machine(env: Mapping[str, str]) -> str:
 
 
 def _listen_address(env: Mapping[str, str]) -> str:
-    """Return the address to which agents connect.
+    """Return the local address on which the controller listens for agents.
 
-    Empty, for all interfaces, if it is not an address of this machine.
+    The string is empty, which means all interfaces, if the address does not belong to this machine.
     """
     try:
         address = _first_machine(env)
@@ -331,14 +337,14 @@ def _listen_address(env: Mapping[str, str]) -> str:
 def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: str) -> Agents:
     """Return the agents of this machine and of all machines that connect in time.
 
-    The limit is `launch.wait_seconds`. Connections that fail the handshake are ignored.
+    The time limit is `launch.wait_seconds`. Connections that fail the handshake are ignored.
 
     Args:
-        launch: `launch.*` of the command.
+        launch: `launch.*` settings of the command.
         count: Number of machines, including this machine.
-        address: Address on which to listen. Empty: all interfaces.
+        address: Address on which to listen. An empty string means all interfaces.
         port: Port on which to listen.
-        token: Secret that all processes share.
+        token: Secret token that all processes share.
 
     Raises:
         ValueError: The port is in use, or too few agents have connected in time.
@@ -348,7 +354,7 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
     handshakes: set[Future[None]] = set()
 
     def handle(client: socket.socket) -> None:
-        """Add the agent that connected. A connection that fails the handshake is ignored."""
+        """Perform the handshake, and add the agent if the handshake succeeds."""
         with contextlib.suppress(EOFError, OSError, ValueError):
             number, connection = _welcome(client, launch, token)
             connections.setdefault(number, connection)
@@ -391,7 +397,7 @@ def _welcome(
     the handshake takes longer than HANDSHAKE_SECONDS.
 
     Raises:
-        OSError: The connection ended.
+        OSError: The connection closed.
         ValueError: The process does not have the token, or its rank is not positive.
     """
     timer = threading.Timer(HANDSHAKE_SECONDS, _hang_up, [client])
@@ -421,20 +427,20 @@ def _welcome(
 
 def _hang_up(client: socket.socket) -> None:
     """Shut down a connection, so that a blocked read returns."""
-    with contextlib.suppress(OSError):  # the peer has closed the connection
+    with contextlib.suppress(OSError):  # the peer has already closed the connection
         client.shutdown(socket.SHUT_RDWR)
 
 
 def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: str) -> None:
-    """Connect to the controller, and serve it as the agent of this machine.
+    """Connect to the controller, and run the agent of this machine.
 
-    Returns when the controller ends the connection.
+    Returns when the controller closes the connection.
 
     Args:
-        launch: `launch.*` of the command.
+        launch: `launch.*` settings of the command.
         rank: Rank of this process.
         address: Address and port of the controller.
-        token: Secret that all processes share.
+        token: Secret token that all processes share.
 
     Raises:
         ValueError: The controller cannot be reached, or has a different token.
@@ -450,7 +456,8 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
             _say(writer, AgentProof(rank.number, platform.node(), nonce, proof))
             response = _hear(reader, ControllerProof)
             break
-        except (EOFError, ConnectionError):  # too many handshakes at the same time: connect again
+        # the controller has too many concurrent handshakes, so connect again
+        except (EOFError, ConnectionError):
             client.close()
             if time.monotonic() > deadline:
                 raise ValueError(_no_controller(address)) from None
@@ -469,7 +476,7 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
 
 
 def _no_controller(address: tuple[str, int]) -> str:
-    """Return the error message for a program at `address` that is not the controller."""
+    """Return the error message if the program at `address` is not the controller."""
     return (
         f"{address[0]}:{address[1]} does not answer as rank 0 of launch=external does. Set"
         " launch.port=N"
@@ -477,9 +484,9 @@ def _no_controller(address: tuple[str, int]) -> str:
 
 
 def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:
-    """Return a connection to the controller.
+    """Connect to the controller, and return the socket.
 
-    Raises ValueError if it cannot be reached within `wait_seconds`.
+    Raises ValueError if the controller cannot be reached within `wait_seconds`.
     """
     deadline = time.monotonic() + wait_seconds
     while True:
@@ -495,16 +502,16 @@ def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:
 
 
 def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
-    """Return the proof that a side has the token.
+    """Return the proof that the controller or the agent has the token.
 
-    It holds for a single client, because it covers the random values of both sides and the rank
-    of the agent.
+    The proof is valid for a single connection only, because it is computed from the random values
+    of both sides and from the agent's rank.
 
     Args:
-        token: Secret that all processes share.
-        side: `agent` or `controller`: the side that sends the proof.
-        challenge: Random value of the controller.
-        nonce: Random value of the agent.
+        token: Secret token that all processes share.
+        side: Sender of the proof: `agent` or `controller`.
+        challenge: Random value that the controller generated.
+        nonce: Random value that the agent generated.
         rank: Rank of the agent.
     """
     return hmac.new(
@@ -513,7 +520,7 @@ def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
 
 
 def _same(received: str, proof: str) -> bool:
-    """Check in constant time whether a received value is the proof."""
+    """Compare a received value with the expected proof in constant time."""
     return hmac.compare_digest(received.encode(errors="replace"), proof.encode())
 
 
@@ -526,15 +533,16 @@ def _say(writer: IO[bytes], message: Challenge | AgentProof | ControllerProof | 
 def _hear(reader: IO[bytes], kind: type[T]) -> T:
     """Return the next handshake message.
 
-    Raises EOFError or ValueError if there is no valid message.
+    Raises EOFError or ValueError if no valid message is received.
 
-    Unknown keys are ignored, because the versions of the suite are compared after the handshake.
+    Unknown keys are ignored, because the versions of the suite are only compared after the
+    handshake.
     """
     line = reader.readline(LINE_BYTES)
     if not line:
         raise EOFError
     try:
         message = json.loads(line)
-    except RecursionError:  # a line of nested brackets
+    except RecursionError:  # the line consists of deeply nested brackets
         message = None
     return decode(kind, message, ignores_unknown=True)

@@ -1,6 +1,6 @@
-"""Checks that the machines of a run match and can reach each other.
+"""Check that the machines of a run match and can reach each other.
 
-They must have the same environments, variables, and data.
+All machines must have the same environments, environment variables, and data.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from workloads import files
 T = TypeVar("T")
 
 REQUEST_SECONDS = 120.0
-"""Time limit for an answer of a machine, which may have to start the Python of an environment for
-the first time.
+"""Time limit in seconds for a machine's response. The machine may have to start an environment's
+Python for the first time.
 """
 
 
 def find_addresses(
     connections: Sequence[AgentConnection], interface: str | None
 ) -> list[tuple[str, str]]:
-    """Return an address and its interface for each machine.
+    """Return an address and its network interface for each machine.
 
-    All remaining machines can reach the machine at this address.
+    All other machines of the run can reach the machine at this address.
 
     Args:
-        connections: The machines.
-        interface: Interface that all machines use. None: the interface with the route to the first
-            machine.
+        connections: Connections to the machines.
+        interface: Network interface that all machines use. If None, each machine uses the interface
+            with the route to the first machine.
 
     Raises:
         ValueError: A machine has no suitable address or interface.
@@ -73,13 +73,13 @@ def find_addresses(
 
 
 def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Sequence[str]) -> str:
-    """Return the address to which the name of `first` resolves on `second`.
+    """Resolve the name of machine `first` on machine `second`, and return the address.
 
     Args:
         second: Machine that resolves the name.
-        first: Machine with the name.
-        addresses: Addresses of `first`. A single address is returned if the name cannot be
-            resolved.
+        first: Machine whose name is resolved.
+        addresses: Addresses of `first`. If the name cannot be resolved and this list has a single
+            address, that address is returned.
 
     Raises:
         ValueError: The name cannot be resolved, or resolves to a loopback address.
@@ -104,9 +104,9 @@ def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Seque
 
 
 def _address_of(connection: AgentConnection, interface: str) -> str:
-    """Return the address of an interface of a machine.
+    """Return the address of a machine's network interface.
 
-    Raises ValueError if there is no such interface or address.
+    Raises ValueError if the interface does not exist or has no address.
     """
     assert connection.facts is not None
     addresses = connection.facts.addresses
@@ -124,16 +124,16 @@ def request_all(
     seconds: float = REQUEST_SECONDS,
     **order: Any,
 ) -> list[tuple[AgentConnection, T]]:
-    """Send a request to all machines at the same time, and return each machine with its response.
+    """Send a request to all machines in parallel, and return each machine's response.
 
     Args:
-        connections: The machines.
+        connections: Connections to the machines.
         request: The request.
         seconds: Time limit for each response.
         **order: Arguments of the request.
 
     Raises:
-        ValueError: A machine is lost, or could not carry out the request. The message names the
+        ValueError: A machine is lost, or could not execute the request. The message names the
             machine.
     """
     pending = [connection.send_request(request, **order) for connection in connections]
@@ -147,9 +147,9 @@ def request_all(
 
 
 def last_error_line(response: CommandOutput) -> str:
-    """Return the last line of the standard error of a command that failed.
+    """Return the last line of a failed command's standard error.
 
-    Returns its exit code if there is no such line.
+    If the standard error is empty, the result is the exit code as text.
     """
     return last_line(response.errors) or f"exit code {response.code}"
 
@@ -164,15 +164,15 @@ def check_environments(
     """Check that an environment is the same on all machines.
 
     Args:
-        connections: The machines.
+        connections: Connections to the machines.
         environment: The environment.
-        versions: Versions of packages that all machines must have.
-        env: Recorded environment variables of this machine. The variables that put a run into the
-            open division must have the same values on all machines.
+        versions: Package versions that all machines must have.
+        env: Recorded environment variables of this machine. Variables that put a run into the open
+            division must have the same values on all machines.
         set_by_run: Names of variables that the run sets.
 
     Raises:
-        ValueError: A machine differs. The message names the machine.
+        ValueError: A machine differs from this machine. The message names the machine.
     """
     command = describing_command(environment, list(versions))
     for connection, response in request_all(
@@ -205,7 +205,10 @@ def check_environments(
 
 
 def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str, str]) -> None:
-    """Raise ValueError if a variable that opens the division of a run differs on a machine."""
+    """Compare the environment variables that can put a run into the open division.
+
+    Raises ValueError if such a variable has a different value on the remote machine.
+    """
     for name in sorted({*remote, *local}):
         if opens_run(name) and remote.get(name) != local.get(name):
             texts = (
@@ -219,9 +222,10 @@ def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str
 
 
 def check_same_lock(connections: Sequence[AgentConnection], environment: Environment) -> None:
-    """Raise ValueError if an environment was not created from the same lock on all machines.
+    """Raise ValueError if an environment was created from different lock files.
 
-    An environment that was created without a lock on some machines raises the error too.
+    The error is also raised if the environment was created without a lock file on only some
+    machines.
     """
     path = env_root() / environment.name / MARKER
     digests = {}
@@ -236,9 +240,9 @@ def check_same_lock(connections: Sequence[AgentConnection], environment: Environ
 
 
 def check_same_data(connections: Sequence[AgentConnection], dataset: str, folder: str) -> None:
-    """Raise ValueError if a prepared data set is missing on a machine or differs there.
+    """Raise ValueError if a prepared data set is missing or different on a machine.
 
-    The manifests are compared with the local manifest.
+    Each machine's manifest is compared with the local manifest.
     """
     path = os.path.join(folder, "manifest.json")
     expected = _fingerprint(files.read_bytes(path))
@@ -256,7 +260,7 @@ def check_same_data(connections: Sequence[AgentConnection], dataset: str, folder
 
 
 def _fingerprint(manifest: bytes) -> Any:
-    """Return the fingerprint in a manifest, or the whole manifest if it has no fingerprint."""
+    """Return the fingerprint in a manifest, or the manifest if it has no fingerprint."""
     try:
         content = json.loads(manifest)
     except (ValueError, RecursionError):

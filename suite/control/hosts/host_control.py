@@ -1,4 +1,4 @@
-"""The interface with which a run controls a machine."""
+"""Interface through which the supervisor controls a machine of a run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from suite.common.runspec import Host
 
 
 class Started(Protocol):
-    """A command that was started on a machine: `subprocess.Popen`, or a command of an agent."""
+    """A started command, either a local `subprocess.Popen` or a command of an agent."""
 
     def poll(self) -> int | None:
         """Return the exit code.
 
-        None while the command runs, or until its exit has been reported.
+        Returns None while the command runs, and until the agent has reported its exit.
         """
 
 
@@ -26,45 +26,45 @@ class HostFailure:
     """Reason why a machine can no longer take part in a run."""
 
     status: str
-    """A status of `status.json`: `rank_died` or `interrupted`."""
+    """Status for `status.json`: `rank_died` or `interrupted`."""
     reason: str
 
 
 class ConnectionLost(OSError):
-    """The agent of a machine no longer responds."""
+    """Error for an agent that no longer responds."""
 
 
 class HostControl(Protocol):
     """Controls a machine during a run.
 
-    `ThisHost` is the controller's machine, `RemoteHost` a machine with an agent.
+    `ThisHost` controls the controller's machine. `RemoteHost` controls a machine with an agent.
     """
 
     host: Host
     folder: Path
-    """Folder of the run on this machine."""
+    """Folder of the run on the controlled machine."""
     full_disk: str
-    """Reason why a command may have failed: a disk without free space.
+    """Description of a full disk, which may be the reason why a command failed.
 
-    Empty: no full disk has been found.
+    The string is empty if no full disk was found.
     """
 
     def ports(self) -> list[int]:
-        """Return free ports: a port for each replica, and a port for a server.
+        """Return a free port for each replica, and a free port for a server.
 
-        Raises ValueError.
+        Raises ValueError if the machine cannot provide the ports.
         """
 
     def start(
         self, name: str, arguments: Sequence[str], env: Mapping[str, str], private: bool = False
     ) -> subprocess.Popen[bytes] | Started:
-        """Start a command, whose output goes to `name`.log.
+        """Start a command whose output is written to `name`.log.
 
         Args:
             name: Name of the command, such as `worker-0`.
             arguments: The command line.
-            env: Environment variables, added to those of the machine.
-            private: Start it in the private network that all such commands of the run share.
+            env: Environment variables, added to the machine's environment variables.
+            private: Start the command in a private network, which the run's private commands share.
 
         Raises:
             OSError: The command cannot be started.
@@ -73,47 +73,48 @@ class HostControl(Protocol):
     def alive(self, pid: int) -> bool:
         """Check whether a worker is running.
 
-        True if its process id is not visible here, such as inside a container.
+        Returns True if the worker's process id is not visible on the machine, for example because
+        the worker runs in a container.
         """
 
     def is_stopped(self, pid: int) -> bool:
-        """Check whether a signal or a debugger has stopped a worker."""
+        """Check whether a signal or a debugger has suspended a worker."""
 
     def stack(self, pid: int) -> bool:
-        """Signal a worker to write its stacks to its log.
+        """Send a worker the signal to write its stack traces to its log.
 
         Returns False if the worker cannot be reached.
         """
 
     def oom_killed(self) -> bool:
-        """Check whether the kernel has killed a process here for lack of memory.
+        """Check whether the kernel killed a process because the machine ran out of memory.
 
-        Only processes that were killed since the run began count.
+        Only processes that were killed after the start of the run count.
         """
 
     def exhausts(self, pids: Iterable[int]) -> str:
-        """Return why a run with these workers must end now for lack of memory.
+        """Return the reason why the run must end before the machine runs out of memory.
 
-        Empty: memory is sufficient.
+        The string is empty if enough memory is available.
         """
 
     def failure(self) -> HostFailure | None:
-        """Return why the machine is lost, or None."""
+        """Return the reason why the machine is lost, or None."""
 
     def flush_events(self) -> None:
-        """Wait until all earlier events on the machine have been reported to the controller."""
+        """Wait until the machine has reported all earlier events to the controller."""
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """Begin to end all commands of the run.
+        """Begin to end all commands of the run, without waiting for their exit.
 
         Args:
-            pids: Ids of the workers.
-            ending: Command that ends their containers, which outlive their clients. Empty: there
-                are no containers.
+            pids: Process ids of the workers.
+            ending: Command that ends the containers, which outlive their client processes. The list
+                is empty if the run uses no containers.
         """
 
     def wait(self) -> None:
         """Wait until all commands have ended.
 
-        All their output is then in the folder of the controller.
+        When the method returns, the run's folder on the controller contains all their output.
         """

@@ -16,7 +16,7 @@ from suite.environments.environment import Environment
 Links = Mapping[str, AgentConnection]
 """Maps the name of each machine to the connection to its agent.
 
-Empty: the run is on this machine.
+The mapping is empty for a run on this machine only.
 """
 NO_LINKS: Links = {}
 
@@ -26,7 +26,7 @@ def local_controls(
 ) -> list[HostControl]:
     """Return the controls of a run without agents.
 
-    Several hosts are then shares of this machine.
+    If the run has several hosts, each host is a share of this machine.
     """
     return [ThisHost(host, folder, environment) for host in hosts]
 
@@ -34,7 +34,7 @@ def local_controls(
 def remote_control(
     connections: Links, host: Host, folder: Path, environment: Environment, records: MachineRecords
 ) -> HostControl:
-    """Begin a run on a machine with an agent.
+    """Start a run on a machine with an agent, and return the machine's control.
 
     Raises ConnectionLost if the agent does not respond.
     """

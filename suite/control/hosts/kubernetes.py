@@ -1,6 +1,6 @@
-"""Turns a command with `launch=kubernetes` into an Indexed Job or a JobSet.
+"""Convert a command with `launch=kubernetes` to a Kubernetes Indexed Job or JobSet.
 
-Its pods run the command with `launch=external`.
+The pods of the Job or JobSet run the command with `launch=external`.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ KEYS = ("submit", "image", "data", "logs", "node_selector", "jobset")
 """Keys under `launch.kubernetes` that apply only to `launch=kubernetes`."""
 
 GROUP = 1000
-"""Group of the image's user (containers/Dockerfile), which needs write access to the volume claims.
+"""Group id of the container image's user (containers/Dockerfile). The group needs write access
+to the volume claims.
 """
 WAIT_SECONDS = 600
 """Default of `launch.wait_seconds` in pods, in seconds.
 
-It is long because some pods may have to pull the image first.
+The value is high because some pods may have to pull the image first.
 """
 MAX_RESTARTS = 3
-"""Number of times that a JobSet restarts all of its pods.
+"""Maximum number of times that a JobSet restarts all of its pods.
 
-A Job has no restarts: it would restart only the failed pod, and the remaining pods cannot continue
-without this pod.
+A plain Job is created without restarts. It would restart only the failed pod, but the other pods
+cannot continue after a failure.
 """
 NAME_LETTERS = 40
-"""Longest name of an object.
+"""Maximum length of an object's name.
 
-Names of pods have at most 63 characters, of which JobSet uses up to 17 for its suffix.
+Pod names are limited to 63 characters, of which JobSet needs up to 17 for its suffix.
 """
 ANSWER_SECONDS = 60.0
-"""Time limit for kubectl."""
+"""Time limit for kubectl in seconds."""
 _IMAGE = re.compile(r"[\w./:@-]+")
 _VOLUME = re.compile(r"/[^\s,:]+|[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LABEL = re.compile(
@@ -60,9 +61,9 @@ _LABEL = re.compile(
 
 
 def is_meant(jobs: Sequence[Composed]) -> bool:
-    """Check whether a command has `launch=kubernetes`.
+    """Check whether a command uses `launch=kubernetes`.
 
-    Raises ValueError if its keys are set with a different launcher.
+    Raises ValueError if `launch.kubernetes.*` keys are set with a different launcher.
     """
     launch, defaults = launch_of([job.config for job in jobs]), LaunchConfig()
     if launch.by == "kubernetes":
@@ -78,10 +79,10 @@ def is_meant(jobs: Sequence[Composed]) -> bool:
 
 
 def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) -> list[str]:
-    """Write the job into the folder of the runs, and submit it with `launch.kubernetes.submit`.
+    """Write the manifest into the output folder, and optionally submit it.
 
-    Only errors that do not depend on the machine are detected here. The pods check their resources
-    when they start.
+    The manifest is submitted if `launch.kubernetes.submit` is set. The function only detects errors
+    that do not depend on the machine. The pods check their resources when they start.
 
     Args:
         arguments: Arguments of the command.
@@ -89,12 +90,12 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
         output: Folder of the runs.
 
     Returns:
-        Lines to print: the commands that follow the job. With `dry_run`, the content of the file,
-            which is then not written.
+        Lines to print, which contain the commands that show the job's progress. With `dry_run`, the
+        lines are the content of the manifest, and no file is written.
 
     Raises:
-        ValueError: The settings are invalid, the file exists, or kubectl failed. The message then
-            contains kubectl's error.
+        ValueError: The settings are invalid, the file exists, or kubectl failed. If kubectl failed,
+            the message contains its error.
     """
     configs = [job.config for job in jobs]
     launch, need, name = launch_of(configs), required_resources(configs), name_of(output)
@@ -114,7 +115,7 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     with open(
         os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
     ) as stream:
-        stream.write(text)  # the file contains the secret
+        stream.write(text)  # the file contains the secret token
     device = "GPU(s)" if need.gpus else "CPU device(s)"
     apply = ["kubectl", "apply", f"--filename={file}"]
     lines = [f"{file}: {need.nodes} pod(s) with {need.devices} {device} each"]
@@ -140,9 +141,9 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
 
 
 def name_of(output: Path) -> str:
-    """Return the name of all objects of a command, derived from the name of its folder.
+    """Derive the name of a command's Kubernetes objects from its output folder's name.
 
-    It consists of letters, digits, and single hyphens.
+    The name consists of letters, digits, and single hyphens.
     """
     return f"suite-{re.sub(r'[^a-z0-9]+', '-', output.name.lower())}"[:NAME_LETTERS].rstrip("-")
 
@@ -150,14 +151,14 @@ def name_of(output: Path) -> str:
 def documents(
     arguments: Sequence[str], launch: LaunchConfig, need: SchedulerResources, name: str, folder: str
 ) -> list[dict[str, Any]]:
-    """Return the Kubernetes objects of a command: the secret and the job.
+    """Return the Kubernetes objects of a command: the secret and the Job or JobSet.
 
     A Job also needs a Service, through which the pods find the first pod. A JobSet creates this
-    Service.
+    Service itself.
 
     Args:
         arguments: Arguments of the command.
-        launch: `launch.*` of the command.
+        launch: `launch.*` settings of the command.
         need: Machines and devices of the command.
         name: Name of the objects.
         folder: Folder of the runs, below `launch.kubernetes.logs`.
@@ -186,7 +187,7 @@ def documents(
 
 
 def _object(version: str, kind: str, name: str, **content: Any) -> dict[str, Any]:
-    """Return a Kubernetes object with the labels of the command."""
+    """Return a Kubernetes object that has the labels of the command."""
     return {
         "apiVersion": version,
         "kind": kind,
@@ -196,14 +197,17 @@ def _object(version: str, kind: str, name: str, **content: Any) -> dict[str, Any
 
 
 def _labels(name: str) -> dict[str, str]:
-    """Return the label that selects the objects of a command."""
+    """Return the label with which the objects of a command can be selected."""
     return {"app.kubernetes.io/instance": name}
 
 
 def _pod(
     arguments: Sequence[str], launch: LaunchConfig, need: SchedulerResources, name: str, folder: str
 ) -> dict[str, Any]:
-    """Return the specification of a pod. The arguments are those of `documents`."""
+    """Return the specification of a pod.
+
+    The parameters are the same as those of `documents`.
+    """
     mount_paths = {
         kind: _mount_path(kind, getattr(launch.kubernetes, kind))
         for kind in ("data", "logs")
@@ -243,7 +247,8 @@ def _pod(
     return {
         "restartPolicy": "Never",
         **({} if launch.kubernetes.jobset else {"subdomain": name}),
-        "enableServiceLinks": False,  # a service called `master` would set MASTER_PORT
+        # otherwise, a service with the name `master` would set MASTER_PORT
+        "enableServiceLinks": False,
         "nodeSelector": dict(str(label).split("=", 1) for label in launch.kubernetes.node_selector),
         "affinity": {
             "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti_affinity]}
@@ -260,13 +265,13 @@ def _pod(
 def _mount_path(kind: str, source: str) -> str:
     """Return the path of a volume in a pod.
 
-    A folder of the node has the same path in the pod. A claim is mounted at /data or /logs.
+    A folder of the node has the same path in the pod. A volume claim is mounted at /data or /logs.
     """
     return source if source.startswith("/") else f"/{kind}"
 
 
 def _volume(kind: str, source: str) -> dict[str, Any]:
-    """Return the volume of a pod for a folder of the node or for a claim."""
+    """Return the volume of a pod for a folder of the node or for a volume claim."""
     if source.startswith("/"):
         return {"name": kind, "hostPath": {"path": source, "type": "Directory"}}
     return {"name": kind, "persistentVolumeClaim": {"claimName": source}}
@@ -275,7 +280,7 @@ def _volume(kind: str, source: str) -> dict[str, Any]:
 def _pod_arguments(arguments: Sequence[str], output: str) -> list[str]:
     """Return the arguments of the command in a pod.
 
-    They contain `resume=true`, because all pods may be restarted.
+    The arguments include `resume=true`, because all pods may be restarted.
     """
     replaced_keys = {
         "output",
@@ -293,7 +298,7 @@ def _pod_arguments(arguments: Sequence[str], output: str) -> list[str]:
 
 
 def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
-    """Raise ValueError, in a single line, for settings that no cluster can run."""
+    """Raise ValueError, with a single-line message, for settings that no cluster supports."""
     if not _IMAGE.fullmatch(launch.kubernetes.image or ""):
         setting = (
             f"launch.kubernetes.image={launch.kubernetes.image}"
@@ -331,13 +336,17 @@ def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
         try:
             workload, framework = load_workload_and_framework(config)
             resolve_settings(config, workload, framework, (), lambda missing: None)
-        except UnsupportedError:  # the study reports this for its cell
+        except UnsupportedError:  # the study reports this error for its cell
             if job.cell is None:
                 raise
 
 
 def _submit(argv: Sequence[str], file: Path) -> None:
-    """Run kubectl. Raises ValueError with kubectl's error message if it fails. The file is kept."""
+    """Submit the manifest with kubectl.
+
+    Raises ValueError with kubectl's error message if kubectl fails. The manifest file is kept in
+    this case.
+    """
     try:
         done = subprocess.run(
             argv,

@@ -1,6 +1,6 @@
-"""Selects the machines that a command may use, and starts an agent on each.
+"""Select the machines that a command may use, and start an agent on each machine.
 
-Agents are started with srun, ssh, or a launcher of a package.
+Agents are started with srun, ssh, or a launcher that a plugin defines.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from workloads import files
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.@:-]*")
 NOT_THERE = 66
-"""Exit code if the suite or its Python is missing on a machine: EX_NOINPUT of sysexits.h."""
+"""Exit code if the suite or its Python is missing on a machine (EX_NOINPUT of sysexits.h)."""
 
 
 def resolve_launcher_name(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the launcher, `local`, or `external`.
+    """Return the name of the launcher that a command uses.
 
-    `launch=auto` is resolved for this process.
+    The result may also be `local` or `external`. `launch=auto` is resolved with the environment of
+    this process.
     """
     if launch.by != "auto":
         return str(launch.by)
@@ -42,17 +43,23 @@ def resolve_launcher_name(launch: LaunchConfig, env: Mapping[str, str] = os.envi
 
 
 def in_allocation(env: Mapping[str, str] = os.environ) -> bool:
-    """Check whether this process is in a SLURM allocation."""
+    """Check whether this process runs in a SLURM allocation."""
     return bool(env.get("SLURM_JOB_ID") and env.get("SLURM_JOB_NODELIST"))
 
 
 def machine_names(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> list[str]:
-    """Return all machines that the launcher of a command may use, in order. Raises ValueError."""
+    """Return all machines that a command's launcher may use, in order.
+
+    Raises ValueError if the settings are invalid.
+    """
     return launcher(resolve_launcher_name(launch, env)).list_hosts(launch, env)
 
 
 def hosts_from_options(launch: LaunchConfig, env: Mapping[str, str]) -> list[str]:
-    """Return the machines of `launch.hosts` or `launch.hostfile`. Raises ValueError."""
+    """Return the machines in `launch.hosts` or `launch.hostfile`.
+
+    Raises ValueError if the settings are invalid.
+    """
     if launch.hosts and launch.hostfile:
         raise ValueError(
             "launch.hosts and launch.hostfile are both set. Omit launch.hosts or launch.hostfile"
@@ -70,7 +77,7 @@ def hosts_from_options(launch: LaunchConfig, env: Mapping[str, str]) -> list[str
 
 
 def expanded(texts: Sequence[str]) -> list[str]:
-    """Return the host names in lists in the format of SLURM, such as `node[1-3,7]`.
+    """Expand host lists in SLURM's format, such as `node[1-3,7]`, to host names.
 
     Raises ValueError for an invalid list.
     """
@@ -83,7 +90,7 @@ def expanded(texts: Sequence[str]) -> list[str]:
             f"{', '.join(texts)}: expected a list of hosts, for example node[1-4] or a,b ({error})"
         ) from None
     invalid = next((name for name in names if not _NAME.fullmatch(name)), None)
-    if invalid is not None:  # ssh would treat `-oProxyCommand=…` as an option
+    if invalid is not None:  # ssh would interpret a name such as `-oProxyCommand=…` as an option
         raise ValueError(
             f"{invalid}: expected a host name. Allowed: letters, digits, _, and after the first"
             " character . - @ :"
@@ -92,9 +99,9 @@ def expanded(texts: Sequence[str]) -> list[str]:
 
 
 def _in_file(path: str) -> list[str]:
-    """Return the first word of each line of a hosts file in the format of MPI (`name slots=8`).
+    """Return the first word of each line in an MPI hosts file (`name slots=8`).
 
-    Raises ValueError.
+    Raises ValueError if the file is invalid.
     """
     try:
         lines = files.read_text(expand_user(path)).splitlines()
@@ -110,7 +117,7 @@ def _in_file(path: str) -> list[str]:
 def agent_argv(lease_seconds: float) -> list[str]:
     """Return the command that starts an agent.
 
-    It uses the Python and the checkout of the controller.
+    The command uses the Python and the checkout of the controller.
     """
     project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
     missing = shlex.quote(
@@ -130,9 +137,9 @@ def agent_argv(lease_seconds: float) -> list[str]:
 
 
 def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the srun command for a step with a single task on a machine of the allocation.
+    """Return the srun command that runs a single task on a machine of the allocation.
 
-    The step gets all CPUs of the machine. It may overlap with the step of this process.
+    The step gets all CPUs of the machine. It may overlap with the step that runs this process.
     """
     cpus = [
         int(count)
@@ -155,8 +162,8 @@ def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
 def ssh_argv(name: str, wait_seconds: float) -> list[str]:
     """Return the ssh command for a machine, without a terminal and without prompts.
 
-    A terminal would change the bytes of the messages. The agent does not need it in order to end:
-    it ends with its input or its lease.
+    A terminal would modify the bytes of the messages. The agent ends without a terminal when its
+    input closes or its lease expires.
     """
     options = ("BatchMode=yes", f"ConnectTimeout={max(1, int(wait_seconds) - 2)}")
     return ["ssh", "-T", *(word for option in options for word in ("-o", option)), name]
@@ -182,9 +189,9 @@ SSH = Launcher(
 
 
 def launcher(name: str) -> Launcher:
-    """Return the launcher called `name`, which a package may define.
+    """Return a launcher by name. A plugin may define the launcher.
 
-    Raises ValueError with the allowed names.
+    Raises ValueError, with the allowed names, if the launcher does not exist.
     """
     return next(
         (builtin for builtin in (SLURM, SSH) if builtin.name == name), None
@@ -192,15 +199,15 @@ def launcher(name: str) -> Launcher:
 
 
 def start_agent(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
-    """Start an agent on a machine, and return the connection to it.
+    """Start an agent on a machine, and return the connection to the agent.
 
     Args:
         name: Name of the machine.
         by: Name of the launcher.
-        launch: `launch.*` of the command.
+        launch: `launch.*` settings of the command.
 
     Raises:
-        ValueError: The launcher is unknown, or its program is not installed here.
+        ValueError: The launcher is unknown, or its program is not installed on this machine.
     """
     selected = launcher(by)
     argv = selected.build_argv(name, launch, agent_argv(launch.lease_seconds))
@@ -219,13 +226,14 @@ def connect_agent(
 
     Args:
         name: Name of the machine.
-        argv: The command. Its standard input and output are the connection.
-        launch: `launch.*` of the command.
-        ending: Returns, from the description of the machine, the command that kills the agent from
-            outside. Empty if the agent cannot be killed.
+        argv: The command. The controller communicates with the agent through the command's standard
+            input and output.
+        launch: `launch.*` settings of the command.
+        ending: Function that returns the command that kills the agent without its cooperation,
+            given the machine's description. The list is empty if no such command exists.
 
     Raises:
-        ValueError: The program is not installed here.
+        ValueError: The program is not installed on this machine.
     """
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - read when the connection has ended
     try:
@@ -234,7 +242,7 @@ def connect_agent(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,  # Ctrl-C is handled by the controller
+            start_new_session=True,  # only the controller handles Ctrl-C
             preexec_fn=die_with_parent,
         )
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Decides from the `launch.*` settings and the environment on which machines a command runs."""
+"""Determine a command's machines from the `launch.*` settings and the environment."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from suite.control.hosts.external import ExternalProcess, external_process, refu
 
 
 def launch_of(configs: Sequence[RunConfig]) -> LaunchConfig:
-    """Return `launch.*`, which applies to a whole command.
+    """Return the `launch.*` settings, which apply to a whole command.
 
-    Raises ValueError if its jobs have different values.
+    Raises ValueError if the jobs of the command have different `launch.*` settings.
     """
     launch = configs[0].launch
     if any(config.launch != launch for config in configs):
@@ -26,9 +26,9 @@ def launch_of(configs: Sequence[RunConfig]) -> LaunchConfig:
 
 
 def submits(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -> bool:
-    """Check whether the command is to be submitted to SLURM.
+    """Check whether the command must be submitted to SLURM.
 
-    This is the case for `launch=slurm` outside an allocation.
+    A command is submitted if it uses `launch=slurm` outside an allocation.
     """
     return bool(launch_of(configs).by == "slurm" and not launchers.in_allocation(env))
 
@@ -36,7 +36,7 @@ def submits(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -
 def external_process_of(
     configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ
 ) -> ExternalProcess | None:
-    """Return this process of `launch=external`. None for the remaining launchers.
+    """Return this process of `launch=external`, or None for all other launchers.
 
     Raises:
         ValueError: A variable is missing, or a launcher started several processes, each of which
@@ -54,15 +54,15 @@ def agents_of(
     process: ExternalProcess | None = None,
     env: Mapping[str, str] = os.environ,
 ) -> Agents | None:
-    """Return the agents of a command's machines. None if the command runs on this machine alone.
+    """Return the agents of a command's machines, or None for this machine only.
 
     Args:
         configs: Configuration of each job.
-        process: This process, with `launch=external`. It is the controller.
+        process: This process, with `launch=external`. The process must be the controller.
         env: Environment variables.
 
     Raises:
-        ValueError: The machines are not set, or a machine cannot be reached.
+        ValueError: The machines are not configured, or a machine cannot be reached.
     """
     launch = launch_of(configs)
     count = max((config.nodes for config in configs if config.gpus % config.nodes == 0), default=1)

@@ -1,4 +1,4 @@
-"""Controls a machine through its agent, and copies the files of the run from it."""
+"""Control a machine through its agent, and copy the files of the run from the machine."""
 
 from __future__ import annotations
 
@@ -34,26 +34,30 @@ from suite.launch.worker_env import inherited_variables
 from suite.worker.heartbeat import STACK_SIGNAL
 
 CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", "NVIDIA_TF32_OVERRIDE")
-"""Prefixes of the environment variables that workers get from the controller, in addition to those
-of `tuning_variables`. The remaining variables come from the machine of the worker.
+"""Prefixes of the environment variables that are copied from the controller to remote workers, in
+addition to `tuning_variables`. All other variables come from the worker's machine.
 """
 BEGIN_SECONDS = 60.0
-"""Time limit for the answers at the start of a run."""
+"""Time limit in seconds for each response at the start of a run."""
 PIECE_BYTES = 4 << 20
-"""Size of the pieces in which files are sent to a machine."""
+"""Size in bytes of the chunks in which files are sent to a machine."""
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
-"""Time limit for the end of a run on a machine. Only containers need the ENDING_SECONDS in it."""
+"""Time limit in seconds for ending a run on a machine. ENDING_SECONDS is only needed to end
+containers.
+"""
 TELEMETRY_PROCESS = "telemetry"
-"""Name of the process that samples the machine."""
+"""Name of the process that records telemetry of the machine."""
 OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{TELEMETRY_PROCESS}.log")
-"""Files that describe the machine. They are stored in the folder of the machine."""
+"""Files that describe the machine. These files are stored in the folder for the machine's
+records.
+"""
 _FILE = re.compile(r"\.?[\w=+-][\w.=+-]*")
 _OURS = (RUN_FILE, STATUS_FILE)
-"""Files in the folder of a run that only the controller writes."""
+"""Files in a run's folder that only the controller writes."""
 
 
 def carried_variables() -> dict[str, str]:
-    """Return the environment variables of this process that workers on remote machines get."""
+    """Return the environment variables that remote workers get from this process."""
     carried = (*CARRIED, *tuning_variables())
     return {
         name: value
@@ -63,14 +67,17 @@ def carried_variables() -> dict[str, str]:
 
 
 def suite_variables() -> dict[str, str]:
-    """Return the same variables for modules of the suite, with this checkout on the Python path."""
+    """Return the copied environment variables, with this checkout on the Python path.
+
+    Modules of the suite are started with these variables on remote machines.
+    """
     carried = carried_variables()
     path = [str(PROJECT), carried.get("PYTHONPATH", "")]
     return {**carried, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 class RemoteCommand:
-    """A command on a remote machine (`Started`)."""
+    """A command on a remote machine, with the interface of `Started`."""
 
     def __init__(self, machine: RemoteHost, name: str) -> None:
         self._machine, self._name = machine, name
@@ -81,9 +88,9 @@ class RemoteCommand:
 
 
 class RemoteHost:
-    """A machine with an agent (`HostControl`).
+    """Controls a machine with an agent (`HostControl`).
 
-    The agent copies what appears in its folder of the run to this machine.
+    The agent sends new files in its run folder to the controller's machine.
     """
 
     def __init__(
@@ -94,7 +101,7 @@ class RemoteHost:
         folder: Path,
         records: Path,
     ) -> None:
-        """Begin a run on the machine.
+        """Start a run on the machine.
 
         Args:
             connection: Connection to the agent.
@@ -126,9 +133,9 @@ class RemoteHost:
         self._watch_machine(str(run["settings"]["device"]))
 
     def _put(self, path: Path) -> None:
-        """Copy a file of the run to the machine in pieces.
+        """Copy a file of the run to the machine in chunks.
 
-        Heartbeats can pass between two pieces.
+        Heartbeats can be sent between two chunks.
         """
         with open(path, "rb") as stream:
             at = 0
@@ -195,9 +202,9 @@ class RemoteHost:
         return self.connection.failure()
 
     def flush_events(self) -> None:
-        """Send a request that the agent answers after it has checked its processes.
+        """Send a request that the agent answers only after it has checked its processes.
 
-        Without an answer, the machine is lost.
+        If the agent does not respond, the machine is lost.
         """
         try:
             self.connection.call(messages.PING, seconds=2 * self.connection.lease_seconds)
@@ -205,9 +212,9 @@ class RemoteHost:
             self.connection.failure()
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """Request that the agent end all processes.
+        """Send the agent a request to end all processes.
 
-        The agent of a lost machine does this when the connection is closed.
+        If the machine is lost, its agent ends the processes when the connection closes.
         """
         if self.connection.failure() is None:
             self._ending = self.connection.send_request(messages.FINISH, ending=list(ending))
@@ -222,7 +229,7 @@ class RemoteHost:
         self.connection.on_event = ignore_event
 
     def _take(self, event: Event) -> None:
-        """Handle an event of the agent."""
+        """Process an event from the agent."""
         match event:
             case HeartbeatEvent():
                 if _may_write(event.name):
@@ -245,10 +252,7 @@ class RemoteHost:
                 self._exhausts = f"machine {self.host.name}: {event.reason}"
 
     def _write(self, part: FileEvent) -> None:
-        """Write a part of a file of the machine into a local folder.
-
-        This is the folder of the run or of the machine.
-        """
+        """Write a chunk of a remote file to the local folder of the run or of the machine."""
         name = part.name
         if name == f"{TELEMETRY_PROCESS}.log" and not part.data:
             return  # an empty log of the telemetry process is not copied
@@ -266,5 +270,5 @@ class RemoteHost:
 
 
 def _may_write(name: str) -> bool:
-    """Check whether an agent may write a file with this name into the folder of a run."""
+    """Check whether an agent may write a file of this name into a run's folder."""
     return _FILE.fullmatch(name) is not None and name not in _OURS

@@ -1,6 +1,6 @@
-"""Reads the output of srun and salloc.
+"""Parse the output of srun and salloc.
 
-These programs report only in text that the scheduler ended a step.
+Only the text output of these programs shows that the scheduler ended a step.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import re
 from collections.abc import Sequence
 
 _ENDED_BY_SCHEDULER = re.compile(r"CANCELLED|DUE TO|[Rr]evoked")
-"""Matches the message of srun when SLURM ends a step:
-`*** STEP 1.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***`.
+"""Pattern of srun's message when SLURM ends a step, such as `*** STEP 1.0 ON node1 CANCELLED AT
+… DUE TO TIME LIMIT ***`.
 """
 
 
 def find_scheduler_lines(lines: Sequence[str]) -> list[str]:
-    """Return the lines that report that a scheduler ended a step or revoked an allocation."""
+    """Return the lines that report the end of a step or of an allocation by a scheduler."""
     return [message for message in lines if _ENDED_BY_SCHEDULER.search(message)]

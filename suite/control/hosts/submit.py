@@ -1,4 +1,4 @@
-"""Submits a command with `launch=slurm` outside an allocation as a job of sbatch."""
+"""Submit a command with `launch=slurm` outside an allocation as an sbatch job."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from suite.common.run_config import RunConfig
 def submit(arguments: Sequence[str], configs: Sequence[RunConfig], output: Path) -> list[str]:
     """Submit a command to SLURM.
 
-    If SLURM restarts the job after a preemption or the loss of a machine, the job runs only the
-    runs that are missing in `output`.
+    SLURM may restart the job after a preemption or the loss of a machine. The restarted job starts
+    only the runs that are missing in `output`.
 
     Args:
         arguments: Arguments of the command.
@@ -26,10 +26,10 @@ def submit(arguments: Sequence[str], configs: Sequence[RunConfig], output: Path)
         output: Folder of the runs.
 
     Returns:
-        Lines to print: the id of the job, and the commands that follow or cancel it.
+        Lines to print, which contain the job id and the commands that follow or cancel the job.
 
     Raises:
-        ValueError: sbatch is missing or failed. The message then contains the error of sbatch.
+        ValueError: sbatch is missing or failed. If sbatch failed, the message contains its error.
     """
     created_folders = [folder for folder in (output, *output.parents) if not folder.exists()]
     output.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def submit(arguments: Sequence[str], configs: Sequence[RunConfig], output: Path)
 def script(arguments: Sequence[str], output: Path) -> str:
     """Return the script that the job runs on its first machine.
 
-    Because of `exec`, the controller receives the signals.
+    The script uses `exec`, so that the controller receives the job's signals.
     """
     kept = [
         word
@@ -78,14 +78,14 @@ def script(arguments: Sequence[str], output: Path) -> str:
 
 
 def _resource_options(configs: Sequence[RunConfig]) -> list[str]:
-    """Return the options of sbatch for the resources.
+    """Return the sbatch options that request the resources.
 
-    `launch.slurm.sbatch` follows them, and takes precedence.
+    The options in `launch.slurm.sbatch` come later and take precedence.
     """
     need = required_resources(configs)
     options = [f"--nodes={need.nodes}", "--ntasks-per-node=1", "--job-name=time-to-target"]
     if any(config.checkpoint.when != "off" for config in configs):
-        options.append("--requeue")  # the job resumes from its checkpoints
+        options.append("--requeue")  # a requeued job resumes from its checkpoints
     if need.gpus:
         return [*options, f"--gpus-per-node={need.devices}"]
     return [*options, f"--cpus-per-task={need.cores}" if need.cores else "--exclusive"]
@@ -96,17 +96,19 @@ class SchedulerResources:
     """Resources that a command requests from a scheduler."""
 
     nodes: int
-    """Machines of the largest job."""
+    """Number of machines of the largest job."""
     devices: int
-    """Devices per machine, of the job that needs the most."""
+    """Maximum number of devices per machine over all jobs."""
     gpus: bool
-    """Whether devices are GPUs."""
+    """True if the devices are GPUs."""
     cores: int
-    """Cores per machine for the devices. 0: all cores, or the devices are GPUs."""
+    """Number of CPU cores per machine for the devices. 0 if all cores are used, or if the
+    devices are GPUs.
+    """
 
 
 def required_resources(configs: Sequence[RunConfig]) -> SchedulerResources:
-    """Return the resources on which every job of a command can run."""
+    """Return the resources that are sufficient for every job of a command."""
     devices = max(config.gpus // config.nodes for config in configs)
     gpus = any(config.device == "cuda" or needs_gpus(config) for config in configs)
     cores = [config.cpu.cores_per_device for config in configs]

@@ -1,4 +1,4 @@
-"""Controls the controller's machine, which needs no agent."""
+"""Control the controller's own machine, which needs no agent."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from suite.worker.heartbeat import STACK_SIGNAL
 
 
 class ThisHost:
-    """Controls the controller's machine (`HostControl`).
+    """Controls the controller's own machine (`HostControl`).
 
     Workers write directly into the folder of the run.
     """
 
     full_disk = ""
-    """Always empty, because the supervisor checks the disks of this machine."""
+    """Always an empty string, because the supervisor checks the disks of this machine."""
 
     def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
         self._shows_processes = host.is_here and not environment.command_prefix
-        """Whether the process ids of workers are valid here.
+        """True if the process ids of workers are valid on this machine.
 
-        False in a container, or if the host has a different name.
+        False if the workers run in a container, or if the host has a different name.
         """
         self._children: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []
@@ -82,7 +82,7 @@ class ThisHost:
         return None
 
     def flush_events(self) -> None:
-        """Do nothing, because the controller observes this machine directly."""
+        """Do nothing, because the controller monitors this machine directly."""
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         self._pids, self._ending = list(pids), list(ending)

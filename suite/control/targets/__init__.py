@@ -1,1 +1,1 @@
-"""Targets of a command, which process the plans of its jobs."""
+"""Targets of a command. A target processes the plans of the command's jobs."""

@@ -1,4 +1,4 @@
-"""Chooses the target of a command, or prints its configuration."""
+"""Choose the target that processes a command, or print the command's configuration."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from suite.plan.print_config import settings_text
 
 
 def print_configuration(request: Request) -> None:
-    """Print the settings of each job as YAML, for `--cfg job`. No folder is created or checked."""
+    """Print the settings of each job as YAML, for `--cfg job`.
+
+    The function neither creates nor checks folders.
+    """
     texts = (settings_text(composed.config, request.shown or "") for composed in request.jobs)
     print(clean_lines("---\n".join(texts)), end="")
 
 
 def choose_target(command: Command) -> Target:
-    """Return the target of a command.
+    """Return the target that processes the command.
 
-    If the command runs on several machines, connect to their agents first.
+    If the command runs on several machines, the function first connects to their agents.
 
     Raises:
-        ValueError: The `launch.*` settings are inconsistent, or the machines cannot be reached.
+        ValueError: The `launch.*` settings are inconsistent, or a machine cannot be reached.
     """
     if kubernetes.is_meant(command.request.jobs):
         return KubernetesTarget(command)

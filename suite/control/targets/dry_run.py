@@ -1,4 +1,4 @@
-"""The target of a dry run, which prints the plans of a command."""
+"""Target of a dry run, which prints the plans of a command."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from suite.preflight import check_machine
 
 
 class DryRunTarget(RunTarget):
-    """Prints the plans of the command, and does not start a process."""
+    """Prints the plans of the command without starting any process."""
 
     def refuse(self, plans: Sequence[Plan]) -> None:
-        """Do not raise an error here, because `execute` first prints the plans.
+        """Do nothing, because `execute` must first print the plans.
 
         `execute` then raises the error.
         """
 
     def execute(self, plans: Sequence[Plan]) -> int:
-        """Print the plans.
+        """Print the plans, and raise an error if the command cannot run.
 
         Raises:
             ValueError: The command cannot run.
@@ -52,14 +52,14 @@ def show_plans(
     Args:
         command: The command.
         plans: A plan for each job.
-        error: Reason why the command cannot run, which is raised after the plans are printed. None:
-            the command can run.
-        submits: Whether the command would be submitted to SLURM.
+        error: Error that is raised after the plans are printed. None if the command can run.
+        submits: True if the command would be submitted to SLURM.
 
     Raises:
         ValueError: The command cannot run, or its folders are in use.
     """
-    alone = error is not None and len(plans) == 1  # the error lists all findings of the plan
+    # the error already lists all findings of a single plan
+    alone = error is not None and len(plans) == 1
     shown_plans = [plan._replace(findings=()) for plan in plans] if alone else plans
     names = [job_name(composed) for composed in command.request.jobs]
     full = command.config.dry_run == describe_plans.FULL

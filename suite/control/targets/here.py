@@ -1,4 +1,4 @@
-"""The target that runs the jobs."""
+"""Target that runs the jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunTarget(Target):
         refuse(self.command.request, plans, self._agents is None)
 
     def execute(self, plans: Sequence[Plan]) -> int:
-        """Run the jobs, and return 0 if every run ended as expected, else 1."""
+        """Run the jobs. Return 0 if every run ended as expected, otherwise 1."""
         command = self.command
         jobs, cells = check_jobs(command, plans, self._hosts, self._agents is None)
         if self._agents is not None:

@@ -1,4 +1,4 @@
-"""Targets that do not run jobs on this machine: SLURM and Kubernetes."""
+"""Targets for SLURM and Kubernetes, which do not run jobs on this machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from suite.plan.unsupported import MissingResourceError
 
 
 class KubernetesTarget(Target):
-    """Writes the manifest of a Kubernetes job, and submits it if `launch.kubernetes.submit` is set.
+    """Writes the Kubernetes manifest of a command, and optionally submits it.
 
-    The suite's jobs are planned inside the pods, not on this machine.
+    The manifest is submitted if `launch.kubernetes.submit` is set. The jobs of the suite are
+    planned inside the pods, not on this machine.
     """
 
     def execute(self, plans: Sequence[Plan]) -> int:
@@ -34,9 +35,9 @@ class SlurmTarget(Target):
     """Submits the command to SLURM, or prints its plans in a dry run."""
 
     def plan(self) -> list[Plan]:
-        """Return plans without the findings that concern only this machine.
+        """Return the plans without findings that only concern this machine.
 
-        This machine is a login node.
+        This machine is a login node, on which the jobs do not run.
         """
         request = self.command.request
         jobs = [

@@ -1,4 +1,4 @@
-"""The target of an agent process with `launch=external`."""
+"""Target of an agent process with `launch=external`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from suite.plan.job import Plan
 
 
 class AgentTarget(Target):
-    """Serves a controller as the agent of this machine, with `launch=external`.
+    """Runs the agent of this machine with `launch=external`.
 
-    The controller is a different process.
+    The controller runs in a different process, usually on a different machine.
     """
 
     def __init__(self, command: Command, process: ExternalProcess) -> None:

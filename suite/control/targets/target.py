@@ -1,4 +1,4 @@
-"""The interface of a target, which processes the plans of a command's jobs."""
+"""Interface of a target, which processes the plans of a command's jobs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from suite.plan.job import Plan
 class Target:
     """Processes the plans of a command's jobs.
 
-    The controller enters the target, then calls `plan`, `refuse`, and `execute`, in this order. The
-    default implementations are for a target without plans.
+    The controller enters the target's context, then calls `plan`, `refuse`, and `execute`, in this
+    order. The default implementations are for targets that need no plans.
     """
 
     def __init__(self, command: Command) -> None:
@@ -22,7 +22,7 @@ class Target:
         self.ended: list[EndedRun] = []
         """Runs that have ended, for the summary.
 
-        The list is also valid if `execute` raises an exception.
+        The list remains valid if `execute` raises an exception.
         """
 
     def __enter__(self) -> Target:
@@ -42,12 +42,12 @@ class Target:
     def plan(self) -> list[Plan]:
         """Return a plan for each job.
 
-        A plan may have findings that prevent its job from running.
+        A plan may contain findings that prevent its job from running.
         """
         return []
 
     def refuse(self, plans: Sequence[Plan]) -> None:
-        """Raise ValueError with all obstacles if the command cannot run."""
+        """Raise ValueError with a list of all problems if the command cannot run."""
 
     def execute(self, plans: Sequence[Plan]) -> int:
         """Execute the command, and return its exit code."""

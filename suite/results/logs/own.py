@@ -97,7 +97,9 @@ def _with_result(
     if end.status is not EndStatus.SUCCESS or evaluations.reached is None:
         return record
     epochs = _count_epochs(events, clock, settings, evaluations, remarks)
-    quality.report_rounding(evaluations, settings.targets, benchmark, remarks)
+    quality.report_rounding(
+        evaluations, settings.targets, benchmark, remarks, settings.falling_metrics
+    )
     return replace(record, epochs_to_target=epochs.to_target, epochs_trained=epochs.trained)
 
 
@@ -215,7 +217,10 @@ def _evaluations(
     found = quality.read_evaluations(
         relevant, clock, lambda event: _quality(event.value, name), remarks
     )
-    return replace(found, reached=quality.first_that_meets(settings.targets, found.used, benchmark))
+    reached = quality.first_that_meets(
+        settings.targets, found.used, benchmark, settings.falling_metrics
+    )
+    return replace(found, reached=reached)
 
 
 def _quality(value: Json, name: str) -> dict[str, float]:

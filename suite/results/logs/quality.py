@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from suite.common.run_end import SUCCESS, EndCode, EndStatus, RunEnd, parse_code
@@ -140,13 +140,16 @@ def quality_text(value: float) -> str:
 
 
 def first_that_meets(
-    targets: Mapping[str, float], evaluations: Sequence[Evaluation], benchmark: str = ""
+    targets: Mapping[str, float],
+    evaluations: Sequence[Evaluation],
+    benchmark: str = "",
+    falling_metrics: Collection[str] = (),
 ) -> int | None:
     """Return the index of the first evaluation that reaches every target, or None.
 
     `benchmark` decides whether higher or lower values of a metric are better.
     """
-    falls = {metric: improves_as_it_falls(metric, benchmark) for metric in targets}
+    falls = {metric: improves_as_it_falls(metric, benchmark, falling_metrics) for metric in targets}
     if not targets:
         return None
     for index, evaluation in enumerate(evaluations):
@@ -159,22 +162,32 @@ def first_that_meets(
     return None
 
 
-def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], benchmark: str) -> bool:
+def is_rounded(
+    targets: Mapping[str, float],
+    quality: Mapping[str, float],
+    benchmark: str,
+    falling_metrics: Collection[str] = (),
+) -> bool:
     """Check whether a quality reaches a target only after rounding to float32."""
     for metric, target in targets.items():
         value = quality[metric]
-        if value > target if improves_as_it_falls(metric, benchmark) else value < target:
+        falls = improves_as_it_falls(metric, benchmark, falling_metrics)
+        if value > target if falls else value < target:
             return True
     return False
 
 
 def report_rounding(
-    evaluations: Evaluations, targets: Mapping[str, float], benchmark: str, remarks: Remarks
+    evaluations: Evaluations,
+    targets: Mapping[str, float],
+    benchmark: str,
+    remarks: Remarks,
+    falling_metrics: Collection[str] = (),
 ) -> None:
     """Add a remark if the quality reaches its target only after rounding to float32."""
     assert evaluations.reached is not None
     evaluation = evaluations.used[evaluations.reached]
-    if is_rounded(targets, evaluation.quality, benchmark):
+    if is_rounded(targets, evaluation.quality, benchmark, falling_metrics):
         text = "reaches the target only up to float32 rounding"
         remarks.add(evaluation.line, ProblemCode.ROUNDED_TARGET, text)
 

@@ -342,7 +342,11 @@ class RunRecord:
         if not qualities:
             return {}
         metric = next(iter(self.targets), next(iter(qualities[0])))
-        best = min if improves_as_it_falls(metric, self.benchmark) else max
+        best = (
+            min
+            if improves_as_it_falls(metric, self.benchmark, self.settings.falling_metrics)
+            else max
+        )
         with_metric = [quality for quality in qualities if metric in quality]
         return best(
             with_metric or qualities,

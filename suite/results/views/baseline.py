@@ -148,7 +148,9 @@ def _row(result: Result, settings: str, choice: _Choice, key: str) -> dict[str, 
         ]
     return {
         **{name: getattr(result, name) for name in _KEY_COLUMNS},
-        "target": target_text(result.targets, result.workload) if result.to_target else "",
+        "target": target_text(result.targets, result.workload, result.falling_metrics)
+        if result.to_target
+        else "",
         "settings": settings,
         "seconds": result.seconds,
         "samples_per_second": result.samples_per_second,

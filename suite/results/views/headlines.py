@@ -58,7 +58,10 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
     series, best, fastest_of_frameworks, candidates = _selected(measured, first.to_target)
     compared = _compared(series, best)
     shared = shared_labels((best, *fastest_of_frameworks, *compared))
-    target = target_text(best.targets, workload_name(first.workload)) or "the target"
+    target = (
+        target_text(best.targets, workload_name(first.workload), best.falling_metrics)
+        or "the target"
+    )
     parts = [
         (
             f"{title} ({_kind(best, shared)}):"

@@ -147,7 +147,9 @@ def target_difficulty(result: Result) -> tuple[float, ...]:
     values = []
     for metric, value in sorted((result.targets or {}).items()):
         values.append(
-            -float(value) if improves_as_it_falls(metric, result.workload) else float(value)
+            -float(value)
+            if improves_as_it_falls(metric, result.workload, result.falling_metrics)
+            else float(value)
         )
     return tuple(values)
 

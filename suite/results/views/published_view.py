@@ -247,7 +247,7 @@ def _table_row(row: PublishedRow) -> dict[str, Any]:
         "failed": row.failed,
         "epochs": row.epochs,
         "batch": row.batch,
-        "target": target_text(row.result.targets, row.result.workload),
+        "target": target_text(row.result.targets, row.result.workload, row.result.falling_metrics),
         "cost": row.cost,
         "notes": row.notes,
     }

@@ -109,7 +109,10 @@ def setting_facts(
     first = table[0]
     common = difference.common
     if first.to_target and "targets" in common:
-        yield "Target", target_text(first.targets, first.workload) or "unknown"
+        yield (
+            "Target",
+            target_text(first.targets, first.workload, first.falling_metrics) or "unknown",
+        )
     if "dataset" in common and first.dataset:
         yield "Data set", clean(first.dataset, 80)
     if first.profile and "device_name" in common:

@@ -110,7 +110,8 @@ def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
 
     reaching = [result for result in results if result.to_target]
     targets = dict.fromkeys(
-        target_text(result.targets, result.workload) or "unknown" for result in reaching
+        target_text(result.targets, result.workload, result.falling_metrics) or "unknown"
+        for result in reaching
     )
     parts = {"Target": targets, "Data set": dict.fromkeys(data_set(result) for result in results)}
     return [(name, clean(" or ".join(texts), 300)) for name, texts in parts.items() if texts]

@@ -48,6 +48,11 @@ BOTH = {"box": 0.3, "mask": 0.2}
             [{"box": 0.3, "mask": 0.4}],
             [{"box": 0.3}, {"box": 0.4, "mask": 0.1}],
         ),
+        (
+            {"at_most_targets": {"loss": 3.3}},
+            [{"loss": 3.3}, {"loss": 3.2, "more": 1.0}],
+            [{"loss": 3.31}, {"more": 1.0}],
+        ),
         ("reference_model", [{**MODEL, "sides": [1, 2]}], [NEXT, {}, {**MODEL, "more": 1}]),
         (
             {"reference_model": ["width"]},

@@ -158,3 +158,8 @@ def test_an_aborted_run_that_reached_its_target_is_not_reported_as_having_missed
         "aborted",
         "run_stop has status aborted, but an evaluation reaches the target",
     )
+
+
+def test_metrics_that_a_log_declares_improve_as_they_fall():
+    assert improves_as_it_falls("error", "toy", ("error",))
+    assert not improves_as_it_falls("fit", "toy", ("error",))

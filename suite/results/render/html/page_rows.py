@@ -205,7 +205,7 @@ class PageRows:
             yield label(name), texts.get(row.key, "")
         yield "system", clean(" ".join(filter(None, (row.submitter, row.system))), 80)
         yield "hardware", device_text(accelerator_name(row.device_name))
-        yield "target", clean(target_text(row.targets, row.workload), 80)
+        yield "target", clean(target_text(row.targets, row.workload, row.falling_metrics), 80)
         yield "division", clean(row.division, 20)
         if row.seconds is not None:
             reached = row.to_target and (isinstance(row, Result) or row.epochs is not None)

@@ -81,7 +81,7 @@ def _published_section(
     members: list[tuple[Columns, ...]] = []
 
     def add(result: Result, name: str, notes: tuple[str, ...]) -> None:
-        target = target_text(result.targets, result.workload)
+        target = target_text(result.targets, result.workload, result.falling_metrics)
         figures = {column: getattr(result, column) for column in columns}
         lines.append(
             {"workload": short_title(result.workload), "result": name}

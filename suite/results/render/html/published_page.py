@@ -55,7 +55,11 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
 
     rows = PageRows(ours, out.parent, matching_filters)
     listing = view.data.with_column(
-        "target", [target_text(result.targets, result.workload) for result in results]
+        "target",
+        [
+            target_text(result.targets, result.workload, result.falling_metrics)
+            for result in results
+        ],
     )
     listing = listing.without("target_mask").renamed(
         {"throughput": "rate", "runs_successful": "successful"}

@@ -188,7 +188,9 @@ def _settings(run: Run) -> Iterator[tuple[str, Any]]:
             value = getattr(settings, item.name)
             yield (
                 label(item.name),
-                target_text(value, run.workload) if item.name == "targets" else value,
+                target_text(value, run.workload, run.falling_metrics)
+                if item.name == "targets"
+                else value,
             )
 
 

@@ -130,7 +130,9 @@ def _over_devices(
             for suite_result in firsts
         }
         if agreements == {False}:
-            target = charts.short(f", target {target_text(first.targets, first.workload)}")
+            target = charts.short(
+                f", target {target_text(first.targets, first.workload, first.falling_metrics)}"
+            )
             style = style._replace(label=f"{style.label}{target}")
         marks += [(style, number, point(result)) for result in curve]
     named = [result for curve in curves if curve.fewest.profile or not firsts for result in curve]

@@ -1,0 +1,1 @@
+"""Plugin for tests: the toy workload with a metric that improves as it falls."""
