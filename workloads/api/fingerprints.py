@@ -14,6 +14,7 @@ from collections.abc import Mapping
 PUBLISHED_DATASETS = frozenset(
     (
         *(
+            "c4-llama31",
             "cifar10",
             "coco2014",
             "coco2017",

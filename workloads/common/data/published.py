@@ -9,6 +9,7 @@ Sources:
 - MovieLens: the READMEs. `train` is the count after the leave-one-out split (reference logs).
 - WMT: newstest2014 and the validation sets of the references.
 - CIFAR-10 and Fashion-MNIST: their web pages.
+- C4 with the tokens of Llama 3.1: derived from the sizes of MLCommons' files.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ _COCO = {
     "val_images": 5_000,
 }
 COUNTS: dict[str, Mapping[str, int]] = {
+    "c4-llama31": {
+        "train_documents": 45_608_611,
+        "train_tokens": 20_994_193_570,
+        "validation_documents": 91_205,
+        "validation_tokens": 41_642_091,
+    },
     "cifar10": {"train": 50_000, "val": 10_000, "classes": 10},
     "coco2014": _COCO,  # The split of round v0.5 has the same images.
     "coco2017": _COCO,
