@@ -59,7 +59,9 @@ def tokens(step: int) -> np.ndarray:
     """Return the tokens of a step's sequences, (BATCH, S + 1) int64."""
     shape = BATCH, int(str(MODEL["sequence_length"])) + 1
     positions = np.arange(int(np.prod(shape))).reshape(shape)
-    return integers(bits(stream(step, "tokens of a test"), positions), int(str(MODEL["vocabulary"])))
+    return integers(
+        bits(stream(step, "tokens of a test"), positions), int(str(MODEL["vocabulary"]))
+    )
 
 
 def step_batch(workload: Llama, step: int, replica: int) -> Batch:
