@@ -30,7 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     text = (
         "rules to use instead of the rules of the log's round: 0.6.0 to 6.1.0 of the installed"
-        " checker, ncf_demo, ncf_reference, or a rule file (not for submission trees)"
+        " checker, ncf_demo, ncf_reference, llama31_8b_open, or a rule file (not for submission"
+        " trees)"
     )
     add(parser, "--rules NAME|PATH", text)
 

@@ -1,10 +1,11 @@
 """Generate rules for mlperf-logging's compliance checker from the rounds' tables.
 
-mlperf-logging has no rules for NCF or for round v0.5. This module defines the rules that are the
-same for all rounds: the order of the records, how often each record occurs, and the remedies.
-Targets, metrics, benchmarks, the clock, the number of the first epoch, and the reference's data
-counts come from the round's table and its workloads. Values are converted to Python code with
-`repr`. A value from a log never becomes part of a rule.
+mlperf-logging has no rules for NCF or for round v0.5, and its rules for open runs of Llama 3.1 8B
+cannot be met. This module defines the rules that are the same for all rounds: the order of the
+records, how often each record occurs, and the remedies. Targets, metrics, benchmarks, the clock,
+the number of the first epoch, and the reference's data counts come from the round's table and its
+workloads. Values are converted to Python code with `repr`. A value from a log never becomes part of
+a rule.
 
 `python -m suite.compliance.generated_rules ncf_demo > FILE` writes a rule file for the checker of
 mlperf-logging.
@@ -26,13 +27,17 @@ from suite.common import registry
 from suite.results.targets import metric_abbreviation
 from workloads.api import Round, Settings, Workload
 
-NCF_DEMO, NCF_REFERENCE, OF_V05 = NAMES = ("ncf_demo", "ncf_reference", "v0.5")
-"""Names of the generated rules: for NCF demos, for NCF with `profile=reference`, and for all other
-workloads of round v0.5.
+NCF_DEMO, NCF_REFERENCE, OF_V05, LLAMA_OPEN = NAMES = (
+    "ncf_demo", "ncf_reference", "v0.5", "llama31_8b_open",
+)  # fmt: skip
+"""Names of the generated rules: for NCF demos, for NCF with `profile=reference`, for all other
+workloads of round v0.5, and for open runs of Llama 3.1 8B.
 """
-_NCF = "ncf"
-_INIT_MS = 20 * 60 * 1000
-"""Maximum time between `init_start` and `init_stop` in milliseconds."""
+_NCF, _LLAMA = "ncf", "llama31_8b"
+_INIT_MINUTES = 20
+"""Maximum time between `init_start` and `init_stop` in minutes."""
+_OPEN_INIT_MINUTES = 240
+"""The same maximum for open runs of v5.1 and v6.0 (common.yaml of rulesets 5.1.0 and 6.0.0)."""
 _OPTIMIZER_NAMES = {"adam": ("adam", "lazy_adam")}
 """Maps an optimizer to the names of its implementations in logs of round v0.5."""
 
@@ -75,6 +80,8 @@ def rule_entries(name: str) -> Sequence[Entry]:
     """
     if name == OF_V05:
         return tuple(_v05_entries())
+    if name == LLAMA_OPEN:
+        return tuple(_llama_open_entries())
     return tuple(_ncf_entries(is_reference=name == NCF_REFERENCE))
 
 
@@ -109,15 +116,7 @@ def _ncf_entries(is_reference: bool) -> list[Entry]:
         _begin("'init': None, 'init_done': False", epoch=0),
         _key("suite_run", post=f"s['epoch'] = {found.first_epoch - 1} if {is_of_round} else 0"),
         *_identity((kind.mlperf_name,), is_cleared),
-        _key("init_start", check="not s['init_done'] and not s['run']",
-             post="s['init'] = ll.timestamp if s['init'] is None else s['init']",
-             needs="before init_stop and run_start", do="start the init window before the clock"),
-        _key("init_stop",
-             check="s['init'] is not None and not s['init_done'] and not s['run'] "
-             f"and ll.timestamp - s['init'] < {_INIT_MS}",
-             post="s['init_done'] = True", do="shorten the setup before the clock",
-             needs="once, after init_start, before run_start, less than 20 minutes after "
-             "init_start"),
+        *_init_window(_INIT_MINUTES),
         _key("run_start", "EXACTLY_ONE", "s['init'] is None or s['init_done']",
              post="s['run'] = True", needs="after init_stop where there is an init_start",
              do="end the init window before the clock starts"),
@@ -164,6 +163,62 @@ def _v05_entries() -> list[Entry]:
         _batch_size(),
         _setting("train_samples", _POSITIVE, _LOG_WHAT_WAS_USED),
         _setting("eval_samples", _POSITIVE, _LOG_WHAT_WAS_USED),
+    ]  # fmt: skip
+
+
+def _llama_open_entries() -> list[Entry]:
+    """Return the rules for open runs of Llama 3.1 8B.
+
+    The target of a demo, whose data are not C4, is the target in its `suite_run`.
+    """
+    kind = registry.load_workload(_LLAMA)
+    of_round = get_round(kind.default_rules, kind)
+    ((metric, target),) = of_round.targets.items()
+    of_demo = f"v['value']['targets'].get({metric!r}, {target!r})"
+    is_reached = "isinstance(v['value'], (int, float)) and 0.0 < v['value'] <= s['target']"
+    log_samples = "log the samples trained so far as samples_count"
+    at_least_one = {"req": "AT_LEAST_ONE", "do": log_samples}
+    next_count = "s['run'] and v['metadata']['samples_count'] >= s['samples']"
+    count = "s['samples'] = v['metadata']['samples_count']"
+    rising = "samples_count in the metadata, not below the last samples_count, after run_start"
+    return [
+        _begin(
+            f"'init': None, 'init_done': False, 'samples': 0, 'target': {target!r}",
+            epoch=of_round.first_epoch - 1,
+        ),
+        _key("suite_run",
+             post=f"s['target'] = {target!r} if v['value'].get('profile') == 'reference' else "
+             f"{of_demo}"),
+        *_identity((kind.mlperf_name,), False),
+        *_init_window(_OPEN_INIT_MINUTES),
+        _key("run_start", "EXACTLY_ONE", "s['init_done']", post="s['run'] = True",
+             needs="after init_stop", do="end the init window before the clock starts"),
+        _run_stop(),
+        *(_key(name, check=next_count, post=count, needs=rising, **at_least_one)
+          for name in ("block_start", "eval_start", "eval_stop", "block_stop")),
+        _key("eval_accuracy", check=f"{next_count} and not s['end']", post=count,
+             reach=is_reached, req="AT_LEAST_ONE", do=_TRAIN_LONGER,
+             needs=f"one evaluation at or below the target ({target:g}, of a demo its own), each "
+             "with samples_count in the metadata"),
+        _batch_size(),
+        *(_setting(name, _POSITIVE, _LOG_WHAT_WAS_USED)
+          for name in ("train_samples", "eval_samples", "max_sequence_length",
+                       "opt_base_learning_rate")),
+    ]  # fmt: skip
+
+
+def _init_window(minutes: int) -> list[Entry]:
+    """Return the rules for `init_start` and `init_stop`, which are at most `minutes` apart."""
+    return [
+        _key("init_start", check="not s['init_done'] and not s['run']",
+             post="s['init'] = ll.timestamp if s['init'] is None else s['init']",
+             needs="before init_stop and run_start", do="start the init window before the clock"),
+        _key("init_stop",
+             check="s['init'] is not None and not s['init_done'] and not s['run'] "
+             f"and ll.timestamp - s['init'] < {minutes * 60 * 1000}",
+             post="s['init_done'] = True", do="shorten the setup before the clock",
+             needs=f"once, after init_start, before run_start, less than {minutes} minutes after "
+             "init_start"),
     ]  # fmt: skip
 
 

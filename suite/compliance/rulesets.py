@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from suite.catalog.rounds import find_round
-from suite.compliance.generated_rules import NCF_DEMO, NCF_REFERENCE, OF_V05
+from suite.compliance.generated_rules import LLAMA_OPEN, NCF_DEMO, NCF_REFERENCE, OF_V05
 from suite.results.logs.record import RunRecord
 from suite.results.names import round_of_folder
 
 DEFAULT = "0.7.0"
 """Ruleset for logs of this suite, and for logs whose round is unknown."""
+
+
+OPEN_RULES: Mapping[str, str] = {"llama31_8b": LLAMA_OPEN}
+"""Maps a benchmark to the generated rules for its open runs.
+
+The open rules of mlperf-logging for these benchmarks cannot be met: open_llama31_8b.yaml of
+rulesets 5.1.0 to 6.1.0 requires an `eval_accuracy` below 1.0, but the target log perplexity is 3.3.
+"""
 
 
 @dataclass(frozen=True)
@@ -70,18 +79,29 @@ def rules_of(record: RunRecord) -> Ruleset | None:
     if record.benchmark == "ncf":  # mlperf-logging has no rules for NCF
         reference = record.settings.profile in ("", "reference")
         return Ruleset(DEFAULT, generated=NCF_REFERENCE if reference else NCF_DEMO)
+    if record.division == "open" and record.benchmark in OPEN_RULES:
+        name = OPEN_RULES[record.benchmark]
+        remark = (
+            f"no log of {record.benchmark} can pass the open rules of mlperf-logging, which require"
+            " an eval_accuracy below 1.0"
+        )
+        return Ruleset(ruleset or first_ruleset(record.benchmark), None, remark, name)
     if record.settings.profile:
         return Ruleset(ruleset) if ruleset else Ruleset(DEFAULT, generated=OF_V05)
     named = round_of_folder(record.path)
     if DEFAULT <= f"{named[1:]}.0" in installed():
         return Ruleset(f"{named[1:]}.0", None, f"round {named} by the name of its folder")
-    having = [name for name in installed() if name >= DEFAULT and _has(name, record.benchmark)]
-    ruleset = DEFAULT if DEFAULT in having or not having else having[0]
     return Ruleset(
-        ruleset,
+        first_ruleset(record.benchmark),
         None,
         f"the log does not name its round. To choose a round, set --rules {installed()[-1]}",
     )
+
+
+def first_ruleset(benchmark: str) -> str:
+    """Return the first ruleset from `DEFAULT` on with the benchmark, or `DEFAULT` without any."""
+    having = [name for name in installed() if name >= DEFAULT and has_rules(name, benchmark)]
+    return having[0] if having else DEFAULT
 
 
 def ruleset_of(record: RunRecord) -> str | None:
@@ -95,10 +115,11 @@ def ruleset_of(record: RunRecord) -> str | None:
     if found is not None:
         return found.ruleset
     named = record.settings.ruleset
-    return named if named in installed() and _has(named, record.benchmark) else None
+    return named if named in installed() and has_rules(named, record.benchmark) else None
 
 
-def _has(ruleset: str, benchmark: str) -> bool:
+def has_rules(ruleset: str, benchmark: str) -> bool:
+    """Return True if a ruleset of mlperf-logging has closed rules for a benchmark."""
     folder = _checker_folder() / f"training_{ruleset}"
     return (
         re.fullmatch(r"\w+", benchmark) is not None

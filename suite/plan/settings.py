@@ -106,6 +106,7 @@ def resolve_settings(
         "variant": defaults.variant,
         "targets": targets,
         "falling_metrics": tuple(sorted(workload.falling_metrics)),
+        "epoch_unit": workload.epoch_unit,
         **values,
         "options": {name: value for name, value in options.items() if name not in not_options},
     }

@@ -12,10 +12,13 @@ from suite.common.runspec import RunSpec, labels_and_deviations
 from suite.launch.base import omp_spin_settings
 from suite.launch.hosts import hosts_of
 from suite.worker.runlog import RunLog
-from workloads.api import Settings, Workload, field_names, share_of_samples
+from workloads.api import LoggedSettings, Settings, Workload, field_names, share_of_samples
 
 PATHS = ("backbone_weights",)
 """Options whose value is a file path on this machine. These options are not logged."""
+OPTIONAL = ("falling_metrics", "epoch_unit")
+"""Settings that are logged only if they differ from their default."""
+_DEFAULTS = LoggedSettings()
 
 
 def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
@@ -47,7 +50,7 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
             **{
                 name: getattr(settings, name)
                 for name in field_names(Settings, logged=True)
-                if name != "falling_metrics" or settings.falling_metrics
+                if name not in OPTIONAL or getattr(settings, name) != getattr(_DEFAULTS, name)
             },
             "clock": workload.round.clock,
             "first_epoch": workload.round.first_epoch,

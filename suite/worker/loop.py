@@ -103,6 +103,8 @@ class Loop:
             else 0.0
         )
         self.train_seconds = 0.0
+        self.earlier_samples = 0
+        """Number of samples that all workers have trained on before the current block."""
         self.checkpoints = CheckpointManager(run, workload.epochs, trainer, worker, log, heartbeat)
         self.clock_check = ClockCheck()
         self.started = False
@@ -161,6 +163,7 @@ class Loop:
         self._build()
         self.position, loop_state = self.checkpoints.restore()
         self.block, self.train_seconds = loop_state.block, loop_state.train_seconds
+        self.earlier_samples = loop_state.samples - self.block.samples
         self.scores = dict(loop_state.scores)
         self.heartbeat.update(step=self.position, samples=loop_state.samples)
         self.contention.begin(loop_state.contention[self.worker.rank])
@@ -241,6 +244,7 @@ class Loop:
                 # For a partially completed block, `restore` has already loaded the block from the
                 # checkpoint.
                 if first >= self.position:
+                    self.earlier_samples += self.block.samples
                     self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
                 if reached and self.stop.at_target:
@@ -313,6 +317,7 @@ class Loop:
                 "block_start",
                 first_epoch_num=number(first_epoch),
                 epoch_count=last_epoch - first_epoch + 1,
+                **self._samples_count(),
             )
         for epoch in range(first_epoch, last_epoch + 1):
             first = max(block.first_step, epochs.start(epoch - 1))
@@ -330,7 +335,7 @@ class Loop:
                 self._checkpoint(stop)
         reached = self._evaluate(data, last_epoch) if evaluates else False
         self._report_block(first_epoch, last_epoch)
-        self.log.end("block_stop", first_epoch_num=number(first_epoch))
+        self.log.end("block_stop", first_epoch_num=number(first_epoch), **self._samples_count())
         return reached
 
     def _epoch_num(self, epoch: int) -> int:
@@ -339,6 +344,15 @@ class Loop:
         The round defines the number of the first epoch in the log.
         """
         return epoch - 1 + self.workload.round.first_epoch
+
+    def _samples_count(self) -> dict[str, Json]:
+        """Return the metadata `samples_count`: the samples that all workers have trained on.
+
+        The result is empty if the workload counts training in epochs.
+        """
+        if self.settings.epoch_unit != "samples":
+            return {}
+        return {"samples_count": self.earlier_samples + self.block.samples}
 
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """Run the steps from `first_step` to `stop_step` - 1.
@@ -451,7 +465,8 @@ class Loop:
 
     def _evaluate(self, data: DataPipeline, epoch: int) -> bool:
         self.heartbeat.update(phase="evaluate")
-        self.log.start("eval_start", epoch_num=self._epoch_num(epoch))
+        position = {"epoch_num": self._epoch_num(epoch), **self._samples_count()}
+        self.log.start("eval_start", **position)
         begin = time.perf_counter()
         scores = evaluate(
             self.workload, self.trainer, data, self.heartbeat, self.run_spec.setup_watchdog_seconds
@@ -472,8 +487,8 @@ class Loop:
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
         value = eval_accuracy_value(self.scores, self.settings.targets) if self.scores else None
-        self.log.event("eval_accuracy", value, epoch_num=self._epoch_num(epoch))
-        self.log.end("eval_stop", epoch_num=self._epoch_num(epoch))
+        self.log.event("eval_accuracy", value, **position)
+        self.log.end("eval_stop", **position)
         return reached
 
     def _report_block(self, first_epoch: int, last_epoch: int) -> None:

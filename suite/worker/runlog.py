@@ -31,12 +31,29 @@ LAST_BYTES = 1 << 16
 """Number of bytes at the end of a log that are searched for the last record."""
 
 
+SEARCHED_TEXTS = (
+    "global_batch_size",
+    "submission_benchmark",
+    "eval_accuracy",
+    "eval_error",
+    "run_stop",
+)
+"""Texts that mlperf-logging's RCP checker searches in whole lines (rcp_checker.py,
+`read_submission_file`).
+
+The checker uses the value or the metadata of each line that contains such a text, even if the text
+is not the key of the line.
+"""
+
+
 class _LineHandler(logging.Handler):
     """Writes each record as a line, flushes it, and stores the first error in `failure`."""
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__()
         self.stream = stream
+        self.key = ""
+        """Key of the next line."""
         self.failure: Exception | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -48,7 +65,7 @@ class _LineHandler(logging.Handler):
         try:
             if record.levelno > logging.INFO:
                 raise ValueError(record.getMessage())
-            self.stream.write(record.getMessage() + "\n")
+            self.stream.write(_escaped(record.getMessage(), self.key) + "\n")
             self.stream.flush()
         except (OSError, ValueError) as error:
             self.failure = self.failure or error
@@ -132,6 +149,7 @@ class RunLog:
         if self._handler is None:
             return
         write = getattr(self._mllog, kind)
+        self._handler.key = key
         write(
             key=key, value=finite(value), metadata=finite(dict(metadata)), time_ms=self._time_ms()
         )
@@ -146,6 +164,18 @@ class RunLog:
             self._last_ms, int(self._start_ms + (time.monotonic() - self._start) * 1e3)
         )
         return self._last_ms
+
+
+def _escaped(line: str, key: str) -> str:
+    """Return a line in which no text of `SEARCHED_TEXTS` occurs except the key of the line.
+
+    The underscores of other occurrences are replaced by their JSON escape, so that the content of
+    the line does not change.
+    """
+    for text in SEARCHED_TEXTS:
+        if text != key and text in line:
+            line = line.replace(text, text.replace("_", "\\u005f"))
+    return line
 
 
 def _end_of(path: Path) -> IO[str]:

@@ -180,6 +180,12 @@ class LoggedSettings:
 
     The log contains this setting only if there are such metrics.
     """
+    epoch_unit: str = setting("epochs", experiment_key=False)
+    """Unit in which training up to the target is counted: `epochs` or `samples`
+    (`Workload.epoch_unit`).
+
+    The log contains this setting only if the unit is not `epochs`.
+    """
 
     @property
     def asynchronous(self) -> bool:

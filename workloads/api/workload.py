@@ -62,6 +62,12 @@ class Workload(ABC):
     A target of such a metric is reached by a value at or below the target. All other metrics
     improve as they rise.
     """
+    epoch_unit: ClassVar[str] = "epochs"
+    """Unit in which the rules count training up to the target: `epochs` or `samples`.
+
+    With `samples`, the records of blocks and evaluations have the metadata `samples_count`, and
+    reports show the samples to the target.
+    """
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
     """Candidates for `precision=auto` on GPUs, in order of preference.
 

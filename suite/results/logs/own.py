@@ -267,7 +267,7 @@ def _end(
 
 @dataclass(frozen=True)
 class _Epochs:
-    """Number of epochs until the target was reached and until `run_stop`.
+    """Number of epochs or samples until the target was reached and until `run_stop`.
 
     Both numbers are None if the log has no labels.
     """
@@ -285,11 +285,14 @@ def _count_epochs(
 ) -> _Epochs:
     """Return the number of epochs of a run that reached its target.
 
-    The labels of its evaluations and `epoch_stop` records determine the number.
+    The labels of its evaluations and `epoch_stop` records determine the number. If the log counts
+    training in samples, the result is the number of samples in its evaluations.
     """
     assert evaluations.reached is not None
     assert clock.end is not None
     reached = evaluations.used[evaluations.reached]
+    if settings.epoch_unit == "samples":
+        return _count_samples(reached, evaluations.used[-1], remarks)
     first = _first_label(events, settings)
     if (
         reached.epoch is None
@@ -312,6 +315,18 @@ def _count_epochs(
         text += ": the time counts to run_stop, the epochs to the target"
         remarks.add(reached.line, ProblemCode.CONTINUED_AFTER_TARGET, text)
     return _Epochs(to_target, trained)
+
+
+def _count_samples(reached: Evaluation, last: Evaluation, remarks: Remarks) -> _Epochs:
+    """Return the samples trained until the target was reached, and until the last evaluation.
+
+    Both numbers are the `samples_count` of an evaluation.
+    """
+    if reached.samples is None or last.samples is None or not 0 < reached.samples <= last.samples:
+        text = "no sample count: an evaluation has no samples_count, or the counts fall"
+        remarks.add(reached.line, ProblemCode.NO_EPOCH_COUNT, text)
+        return _Epochs(None, None)
+    return _Epochs(reached.samples, last.samples)
 
 
 def _first_label(events: Sequence[Event], settings: RunSettings) -> int:

@@ -113,8 +113,10 @@ def read_evaluations(
                 "eval_accuracy after run_stop is not used",
             )
         elif finite:
+            samples = number(event.metadata.get("samples_count"))
+            seconds = (event.time_ms - begin) / 1000.0
             evaluations.append(
-                Evaluation(event.line, (event.time_ms - begin) / 1000.0, epoch, len(begun), finite)
+                Evaluation(event.line, seconds, epoch, len(begun), finite, samples=samples)
             )
     return Evaluations(tuple(evaluations), last_quality, logged)
 

@@ -131,6 +131,8 @@ class Evaluation:
     """Values of the metrics with a target, in the units of the log."""
     scores: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
     """Values of the metrics without a target."""
+    samples: float | None = None
+    """Number of samples trained before this evaluation, if the log counts training in samples."""
 
     @property
     def values(self) -> dict[str, float]:
@@ -235,7 +237,8 @@ class RunRecord:
     epochs_to_target: float | None = None
     """Number of epochs trained when the target was reached.
 
-    None if the target was not reached, or if the log contradicts itself.
+    The unit is `settings.epoch_unit`, so the number may be a number of samples. None if the target
+    was not reached, or if the log contradicts itself.
     """
     epochs_trained: float | None = None
     """Number of epochs trained until `run_stop`, that is, within `seconds`.
@@ -320,8 +323,11 @@ class RunRecord:
         """Return the number of epochs trained before an evaluation.
 
         The result is the label if the round numbers epochs from 1. Otherwise the result is the
-        number of started epochs.
+        number of started epochs. If the log counts training in samples, the result is the number of
+        samples.
         """
+        if self.settings.epoch_unit == "samples":
+            return evaluation.samples
         return (
             float(evaluation.epochs_begun) if self.settings.first_epoch == 0 else evaluation.epoch
         )

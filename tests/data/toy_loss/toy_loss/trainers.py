@@ -1,4 +1,4 @@
-"""Trainers of the workload `toy_loss`, by framework."""
+"""Trainers of the workloads `toy_loss` and `toy_samples`, by framework."""
 
 from workloads.api import TrainerInfo
 

@@ -1,4 +1,4 @@
-"""Workload `toy_loss`: fits the line of the toy until the mean error is at most 0.02."""
+"""Workloads `toy_loss` and `toy_samples`: the toy until its mean error is at most 0.02."""
 
 from toy import Toy
 
@@ -19,3 +19,10 @@ class ToyLoss(Toy):
 
     def compute_metrics(self, results):
         return {"error": float(results["error"].mean())}
+
+
+class ToySamples(ToyLoss):
+    """The toy with a falling metric whose rules count training in samples."""
+
+    name = mlperf_name = "toy_samples"
+    epoch_unit = "samples"
