@@ -44,6 +44,8 @@ from workloads.api import GradientAllReduceInfo, Json
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd
 
+EPOCHS = "epochs"
+"""`epoch_unit` of this suite's own runs."""
 OURS = "ours"
 """`round` of this suite's own runs."""
 TYPES = {
@@ -376,7 +378,16 @@ class Columns(RunSettings):
     checkpoint_seconds: float | None = _mean(
         "Seconds spent on checkpoints, in no training seconds", _log("checkpoint_seconds")
     )
-    epochs: float | None = column("Epochs until the target was reached", _log("epochs_to_target"))
+    epochs: float | None = column(
+        "Epochs until the target was reached; of published results in `epoch_unit`",
+        _log("epochs_to_target"),
+    )
+    epoch_unit: str = column(
+        "Unit of `epochs`: `epochs`, or for published results of some workloads `samples`,"
+        " `tokens`, `iterations`",
+        lambda log: EPOCHS,
+        unknown=EPOCHS,
+    )
     quality: float | None = _mean(
         "First metric of the last evaluation, as logged",
         lambda log: next(iter(log.quality.values()), None),
@@ -534,6 +545,7 @@ class Run(Columns):
         shown=False,
     )
     printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
+    published_line: str = _text("File and number of this line", _no_value, shown=False)
 
     @property
     def key(self) -> str:

@@ -154,9 +154,9 @@ def framework_name(text: str, system: str = "", workload: str = "") -> str:
 
 
 _CHIPS = re.compile(
-    r"(?P<tpu>tpu)[ -]?(?P<version>v\d[ep]?)?"
+    r"(?P<tpu>tpu)[ -]?(?P<version>v\d[ep]?|trillium)?"
     r"|(?<![a-wyz])(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx"
-    r" ?a\d{4}|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
+    r" ?a\d{4}|g?b[23]00|mi\d{3}x|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
     re.IGNORECASE,
 )
 # NVML calls the module "H100 80GB HBM3"
@@ -191,7 +191,7 @@ def accelerator_name(hardware: str) -> str:
     are omitted: `A100`.
     """
     kind = accelerator_chip(hardware)
-    if kind not in ("V100", "A100", "H100"):
+    if kind not in ("V100", "A100", "H100", "H200"):
         return kind
     form, memory = (
         _CARD_OR_MODULE.search(hardware),

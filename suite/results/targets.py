@@ -150,6 +150,12 @@ The target of BERT differs between rounds. Source: closed_bert.yaml and closed_s
 in compliance_checker/training_{4.1.0,5.0.0} of mlperf-logging 4.1.68.
 """
 
+TOKENS_PER_SAMPLE: Mapping[str, int] = {"llama31_8b": 8192, "gpt3": 2048}
+"""Benchmark to the length of its sequences, for throughputs in tokens per second.
+
+Source: `max_sequence_length` in closed_llama31_8b.yaml and closed_gpt3.yaml of mlperf-logging 4.1.68.
+"""
+
 _EPOCH_UNITS: Mapping[str, str] = {
     **dict.fromkeys(("bert", "stable_diffusion", "llama2_70b_lora", "flux1"), "samples"),
     **dict.fromkeys(("llama31_8b", "llama31_405b"), "samples"),
@@ -164,7 +170,7 @@ All remaining benchmarks count epochs. The reference convergence points of mlper
 
 
 def epoch_unit(benchmark: str) -> str:
-    """Return the unit of the published epochs to target: `epochs`, `samples`, `tokens`, …"""
+    """Return the unit of the published epochs to target: `epochs`, `epochs`, `samples`, or `tokens`."""
     return _EPOCH_UNITS.get(benchmark, "epochs")
 
 
@@ -214,8 +220,6 @@ METRIC_ABBREVIATIONS: Mapping[str, str] = {
     "masked_lm_accuracy": "accuracy",
     "auc": "AUC",
     "log_perplexity": "log ppl",
-    "evaluation_loss": "loss",
-    "validation_loss": "loss",
 }
 """Metric of a log to its short name, for the head of a narrow column."""
 

@@ -18,14 +18,16 @@ from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
 from suite.results.scoring_rules import ScoringRule, find_scoring_rule
-from suite.results.targets import epoch_unit, metric_title, published_targets
+from suite.results.targets import (
+    TOKENS_PER_SAMPLE,
+    epoch_unit,
+    metric_title,
+    published_targets,
+)
 
 Row = dict[str, str]
 EntryName = tuple[str, str, str, str]
 """Round, submitter, system, and benchmark."""
-_TOKENS_PER_SAMPLE: Mapping[str, int] = {"llama31_8b": 8192}
-"""Length of the sequences, for benchmarks whose throughput is published in tokens per second."""
-
 
 @dataclass(frozen=True)
 class LoggedRun:
@@ -121,10 +123,9 @@ def rows_of_entry(
     devices, nodes = description.devices or 0, description.nodes or 1
     seconds = round(statistics.fmean(run.seconds or 0.0 for run in used), 4)
     rate = _median(run.training_rate for run in runs if run.status == "success")
-    tokens = _TOKENS_PER_SAMPLE.get(benchmark)
-    if rate is not None and tokens is not None:
-        rate *= tokens
-    rate_unit = f"{'tokens' if tokens else epoch_unit(benchmark)}/s"
+    unit = "tokens" if benchmark in TOKENS_PER_SAMPLE else "samples"
+    if rate is not None and unit != epoch_unit(benchmark):
+        rate *= TOKENS_PER_SAMPLE[benchmark]
     epochs = [run.epochs for run in runs if run.epochs is not None and run.status == "success"]
     used_epochs = [run.epochs for run in used if run.epochs is not None]
     metrics = list(targets)
@@ -156,7 +157,7 @@ def rows_of_entry(
         "quality_metric": "; ".join(_metric_text(metric, benchmark) for metric in metrics),
         "throughput": f"{rate:.6g}" if rate else "",
         "throughput_per_chip": figure(rate / devices, 4) if rate and devices else "",
-        "throughput_unit": rate_unit if rate else "",
+        "throughput_unit": f"{unit}/s" if rate else "",
         "scaling_factor": figure(entry.scaling_factor, 10) if entry.scaling_factor else "",
         "rule": rule_text,
         "note": "; ".join(_notes(runs, rule, copies)),
