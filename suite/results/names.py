@@ -119,6 +119,8 @@ _BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {
     "dgl": ("rgat",),
 }
 """Frameworks for one kind of model to the workloads that submitters train in them."""
+_BUILT_ON: Mapping[str, str] = {"nemo": "pytorch", "megatron": "pytorch"}
+"""Libraries to the framework that each is built on, for descriptions that name no framework."""
 
 
 def framework_name(text: str, system: str = "", workload: str = "") -> str:
@@ -150,7 +152,8 @@ def framework_name(text: str, system: str = "", workload: str = "") -> str:
             named = [name for name in named if name not in _BENCHMARKS_BY_FRAMEWORK]
         if len(named) == 1:
             return named[0]
-    return " or ".join(named) or text
+    built_on = {base for name, base in _BUILT_ON.items() if name in text.lower()}
+    return " or ".join(named or sorted(built_on)) or text
 
 
 _CHIPS = re.compile(
