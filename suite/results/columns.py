@@ -46,6 +46,12 @@ if TYPE_CHECKING:  # half a second to import, which only commands that print tab
 
 EPOCHS = "epochs"
 """`epoch_unit` of this suite's own runs."""
+EPOCH_COLUMNS: Mapping[str, str] = {
+    EPOCHS: "epochs",
+    "samples": "samples_to_target",
+    "tokens": "tokens_to_target",
+}
+"""Unit of the epochs to target to the column of a table that shows them."""
 OURS = "ours"
 """`round` of this suite's own runs."""
 TYPES = {
@@ -383,8 +389,8 @@ class Columns(RunSettings):
         _log("epochs_to_target"),
     )
     epoch_unit: str = column(
-        "Unit of `epochs`: `epochs`, or for published results of some workloads `samples`,"
-        " `tokens`, `iterations`",
+        "Unit of `epochs`: `epochs`, or for published results of some workloads `samples`"
+        " or `tokens`",
         lambda log: EPOCHS,
         unknown=EPOCHS,
     )
@@ -551,6 +557,19 @@ class Run(Columns):
     def key(self) -> str:
         """Path of the log, or name, workload, start, and length of a run without a log."""
         return self.path or f"{self.run}/{self.workload}/{self.start_ms}/{self.seconds}"
+
+
+def epoch_columns(row: Columns) -> dict[str, float | int | None]:
+    """Return the epochs to target in the column of their unit. The remaining columns are None.
+
+    The columns are `epochs`, `samples_to_target`, and `tokens_to_target`.
+    """
+    columns: dict[str, float | int | None] = dict.fromkeys(EPOCH_COLUMNS.values())
+    counts_epochs = row.epoch_unit == EPOCHS
+    if row.epochs is not None:
+        value = row.epochs if counts_epochs else round(row.epochs)
+        columns[EPOCH_COLUMNS[row.epoch_unit]] = value
+    return columns
 
 
 def epochs_trained(run: Run) -> float | None:

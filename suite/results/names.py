@@ -32,6 +32,14 @@ WORKLOAD_TITLES: Mapping[str, str] = {
     "transformer": "Transformer (translation)",
     "ncf": "NCF (recommendation)",
     "rgat": "R-GAT (graph node classification)",
+    "bert": "BERT (language model, pre-training)",
+    "dlrm_dcnv2": "DLRM-DCNv2 (recommendation)",
+    "flux1": "FLUX.1 (text to image)",
+    "stable_diffusion": "Stable Diffusion (text to image)",
+    "gpt3": "GPT-3 (language model, pre-training)",
+    "llama2_70b_lora": "Llama 2 70B LoRA (language model, fine-tuning)",
+    "llama31_405b": "Llama 3.1 405B (language model, pre-training)",
+    "llama31_8b": "Llama 3.1 8B (language model, pre-training)",
 }
 
 

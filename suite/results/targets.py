@@ -153,14 +153,14 @@ in compliance_checker/training_{4.1.0,5.0.0} of mlperf-logging 4.1.68.
 TOKENS_PER_SAMPLE: Mapping[str, int] = {"llama31_8b": 8192, "gpt3": 2048}
 """Benchmark to the length of its sequences, for throughputs in tokens per second.
 
-Source: `max_sequence_length` in closed_llama31_8b.yaml and closed_gpt3.yaml of mlperf-logging 4.1.68.
+Source: `max_sequence_length` in closed_llama31_8b.yaml and closed_gpt3.yaml of mlperf-logging
+4.1.68.
 """
 
 _EPOCH_UNITS: Mapping[str, str] = {
     **dict.fromkeys(("bert", "stable_diffusion", "llama2_70b_lora", "flux1"), "samples"),
     **dict.fromkeys(("llama31_8b", "llama31_405b"), "samples"),
     "gpt3": "tokens",
-    "minigo": "iterations",
 }
 """Benchmark to the unit in which published results count training up to the target.
 
@@ -170,7 +170,7 @@ All remaining benchmarks count epochs. The reference convergence points of mlper
 
 
 def epoch_unit(benchmark: str) -> str:
-    """Return the unit of the published epochs to target: `epochs`, `epochs`, `samples`, or `tokens`."""
+    """Return the unit of the published epochs to target: `epochs`, `samples`, or `tokens`."""
     return _EPOCH_UNITS.get(benchmark, "epochs")
 
 
@@ -202,7 +202,6 @@ METRIC_TITLES: Mapping[str, str] = {
     "hr_at_10": "hit rate at 10",
     "masked_lm_accuracy": "masked-LM accuracy",
     "auc": "AUC",
-    "CLIP": "CLIP score",
     "log_perplexity": "log perplexity",
     "evaluation_loss": "evaluation loss",
     "validation_loss": "validation loss",

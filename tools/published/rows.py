@@ -29,6 +29,7 @@ Row = dict[str, str]
 EntryName = tuple[str, str, str, str]
 """Round, submitter, system, and benchmark."""
 
+
 @dataclass(frozen=True)
 class LoggedRun:
     """A run of an entry, as its log describes it."""

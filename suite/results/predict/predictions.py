@@ -522,8 +522,8 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
             else devices_text(unknown[-1])
         )
         yield (
-            f"{unit.capitalize()} to target at the batch on {text} are not known, so the time to target is not"
-            " known either."
+            f"{unit.capitalize()} to target at the batch on {text} are not known, so the time to"
+            " target is not known either."
         )
     outside = sorted({_seconds_outside_epochs(result) for result in results} - {0.0})
     if outside and predicted:

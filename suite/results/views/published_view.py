@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from suite.results.columns import Result, column
+from suite.results.columns import EPOCH_COLUMNS, Result, column, epoch_columns
 from suite.results.data_table import DataTable
 from suite.results.experiment_key import heading
 from suite.results.names import workload_name
@@ -37,7 +37,7 @@ A user separates several values by commas.
 """
 _MATCHES_PART = ("framework", "system")
 """Filters for which a part of the value is enough."""
-_DISPENSABLE = ("epochs", "target", "batch", "framework", "failed", "runs")
+_DISPENSABLE = (*EPOCH_COLUMNS.values(), "target", "batch", "framework", "failed", "runs")
 """Columns that are left out of a table that is too wide, in this order."""
 _MAX_WIDTH = 115
 """Characters of a table without the marks of footnotes."""
@@ -62,7 +62,7 @@ class PublishedRow:
     benchmark: str = column("Workload")
     minutes: float | None = column("Time to target in minutes")
     runs: Cell = column("Runs of the result, failed runs included")
-    epochs: float | None = column("Mean epochs to target of the runs in the score")
+    epochs: float | None = column("Mean epochs to target of the runs in the score, in `epoch_unit`")
     batch: int | None = column("Global batch size")
     target: Cell = column("Target quality, as printed")
     throughput: Cell = column("Throughput, as printed")
@@ -72,7 +72,10 @@ class PublishedRow:
     runs_successful: Cell = column("Runs that reached the target")
     scaling_factor: float | None = column("Factor by which the rules multiply the time")
     batch_unit: Cell = column("Unit of the batch size")
-    target_mask: Cell = column("Target quality of the masks of Mask R-CNN, as printed")
+    epoch_unit: str = column("Unit of `epochs`: `epochs`, `samples`, or `tokens`")
+    target_mask: Cell = column(
+        "Target of the second metric of Mask R-CNN and Stable Diffusion, as printed"
+    )
     throughput_unit: Cell = column("Unit of the throughput")
     division: str = column("`closed` or `open`")
     availability: Cell = column("Availability of the system")
@@ -171,6 +174,7 @@ def _published_row(result: Result) -> PublishedRow:
         runs_successful=cells.get("runs_successful"),
         scaling_factor=result.scaling_factor,
         batch_unit=cells.get("batch_unit"),
+        epoch_unit=result.epoch_unit,
         target_mask=cells.get("target_mask"),
         throughput_unit=cells.get("throughput_unit"),
         division=result.division,
@@ -241,7 +245,7 @@ def _table_row(row: PublishedRow) -> dict[str, Any]:
         "seconds": row.result.seconds,
         "runs": row.runs,
         "failed": row.failed,
-        "epochs": row.epochs,
+        **epoch_columns(row.result),
         "batch": row.batch,
         "target": target_text(row.result.targets, row.result.workload),
         "cost": row.cost,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from suite.results.columns import Columns, Result
+from suite.results.columns import Columns, Result, epoch_columns
 from suite.results.data_table import DataTable
 from suite.results.experiment_key import label
 from suite.results.names import short_title
@@ -71,7 +71,6 @@ def _published_section(
         "devices",
         "nodes",
         "seconds",
-        "epochs",
         "global_batch_size",
         "samples_per_second",
         "clock",
@@ -82,7 +81,10 @@ def _published_section(
 
     def add(result: Result, name: str, notes: tuple[str, ...]) -> None:
         target = target_text(result.targets, result.workload)
-        figures = {column: getattr(result, column) for column in columns}
+        first, rest = columns[:3], columns[3:]
+        figures = {column: getattr(result, column) for column in first}
+        figures |= epoch_columns(result)
+        figures |= {column: getattr(result, column) for column in rest}
         lines.append(
             {"workload": short_title(result.workload), "result": name}
             | figures
