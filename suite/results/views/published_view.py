@@ -11,7 +11,8 @@ from typing import Any
 from suite.results.columns import EPOCH_COLUMNS, Result, column, epoch_columns
 from suite.results.data_table import DataTable
 from suite.results.experiment_key import heading
-from suite.results.names import workload_name
+from suite.results.names import accelerator_name, workload_name
+from suite.results.predict.systems import bf16_peaks
 from suite.results.price import Prices
 from suite.results.published_results import ARTICLE
 from suite.results.scores import published_results
@@ -47,6 +48,17 @@ _TIME_CHARACTERS = 10
 """Characters of a time or a cost in a table."""
 
 
+_FLOPS_OF_SAMPLE: Mapping[str, float] = {
+    "llama31_8b": 8192 * 6 * (7_504_658_432 + 32 * 4096 * 8192),
+}
+"""Workload to the FLOPs of a sample, forward and backward.
+
+Llama 3.1 8B: 8,192 tokens, 7,504,658,432 weights in matrix products (all except the embedding and
+the norms), and the causal half of attention in 32 layers of width 4,096. Recomputation is not
+counted.
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow:
     """A published result as it is listed.
@@ -77,6 +89,9 @@ class PublishedRow:
         "Target of the second metric of Mask R-CNN and Stable Diffusion, as printed"
     )
     throughput_unit: Cell = column("Unit of the throughput")
+    bf16_peak_share: float | None = column(
+        "Model FLOP/s of training over the dense BF16 peak of the devices, for Llama 3.1 8B"
+    )
     division: str = column("`closed` or `open`")
     availability: Cell = column("Availability of the system")
     note: str = column("Notes")
@@ -177,6 +192,7 @@ def _published_row(result: Result) -> PublishedRow:
         epoch_unit=result.epoch_unit,
         target_mask=cells.get("target_mask"),
         throughput_unit=cells.get("throughput_unit"),
+        bf16_peak_share=_bf16_peak_share(result),
         division=result.division,
         availability=cells.get("availability"),
         note="; ".join(notes),
@@ -185,6 +201,19 @@ def _published_row(result: Result) -> PublishedRow:
         system_description=cells.get("system_description"),
         notes=notes,
     )
+
+
+def _bf16_peak_share(result: Result) -> float | None:
+    """Return the model FLOP/s of a result over the dense BF16 peak of its devices.
+
+    The share may exceed what BF16 allows, because FP8 and FP4 have higher peaks. None if the FLOPs
+    of a sample, the throughput, or the peak are unknown.
+    """
+    flops = _FLOPS_OF_SAMPLE.get(result.workload)
+    peak = bf16_peaks().get(accelerator_name(result.device_name))
+    if flops is None or peak is None or not result.samples_per_second or not result.devices:
+        return None
+    return round(result.samples_per_second * flops / (result.devices * peak), 4)
 
 
 def _parse_cell(text: str) -> Cell:
