@@ -119,9 +119,10 @@ def find_system(name: str) -> System:
     if name in systems():
         return systems()[name]
     if name in accelerators_without_links():
+        accelerator = accelerators_without_links()[name]
         raise ValueError(
-            f"--system {name}: the bandwidth between {accelerators_without_links()[name]} devices is"
-            " not known. Set --system FILE with devices_per_node and inside, or leave out --system"
+            f"--system {name}: the bandwidth between {accelerator} devices is not known. Set"
+            " --system FILE with devices_per_node and inside, or leave out --system"
         )
     path = expand_user(name)
     if not path.is_file():

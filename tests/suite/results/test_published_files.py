@@ -1,4 +1,4 @@
-"""Shipped published results: scores from single runs, targets, units, and figures of the sources."""
+"""Shipped published results: scores, targets, units, copies, and figures of a second program."""
 
 import csv
 import itertools
@@ -56,9 +56,7 @@ def test_targets_of_the_later_rounds_are_those_of_the_installed_rule_files():
     for row in rows(SHIPPED / "results.csv"):
         if row["round"] not in LATER_ROUNDS:
             continue
-        name = next(
-            (old for old, new in NAMES_OF_RULES.items() if new == row["benchmark"]), None
-        )
+        name = next((old for old, new in NAMES_OF_RULES.items() if new == row["benchmark"]), None)
         folder = compliance_folder() / f"training_{row['round'][1:]}.0"
         files = [folder / f"closed_{option}.yaml" for option in (row["benchmark"], name)]
         file = next(path for path in files if path.is_file())
