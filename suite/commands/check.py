@@ -12,6 +12,7 @@ from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
     from suite.compliance.check_log import Verdict
+    from suite.results.logs.record import RunRecord
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +87,7 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
     The path is a log, a folder of runs, or a submission tree.
     """
     from suite.compliance.check_log import Verdict, check_file, not_ended
+    from suite.compliance.convergence_points import check_convergence
     from suite.packaging.layout import is_tree
     from suite.packaging.tree import check_tree
     from suite.results.logs.collect import collect
@@ -95,7 +97,11 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
     elif is_tree(path):
         yield from check_tree(path, werror)
     else:
+        results: dict[Path, list[RunRecord]] = {}
+        """Records of each job's runs, by the folder of the job."""
         for item in collect([path]):
+            job = (item.path.parent if item.has_log else item.path).parent
+            results.setdefault(job, []).append(item)
             if item.running:
                 yield not_ended(item.path)
             elif not item.has_log:
@@ -108,6 +114,10 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
                 )
             else:
                 yield check_file(item.path, rules, werror)
+        if rules is None:
+            for job, records in results.items():
+                if (convergence := check_convergence(job, records, werror)) is not None:
+                    yield convergence
 
 
 def lines(verdict: Verdict) -> list[str]:

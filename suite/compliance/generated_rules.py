@@ -178,8 +178,9 @@ def _llama_open_entries() -> list[Entry]:
     is_reached = "isinstance(v['value'], (int, float)) and 0.0 < v['value'] <= s['target']"
     log_samples = "log the samples trained so far as samples_count"
     at_least_one = {"req": "AT_LEAST_ONE", "do": log_samples}
-    next_count = "s['run'] and v['metadata']['samples_count'] >= s['samples']"
-    count = "s['samples'] = v['metadata']['samples_count']"
+    counts = "isinstance(v['metadata'].get('samples_count'), int)"
+    next_count = f"s['run'] and {counts} and v['metadata']['samples_count'] >= s['samples']"
+    count = f"s['samples'] = v['metadata']['samples_count'] if {counts} else s['samples']"
     rising = "samples_count in the metadata, not below the last samples_count, after run_start"
     return [
         _begin(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,6 +102,22 @@ def first_ruleset(benchmark: str) -> str:
     """Return the first ruleset from `DEFAULT` on with the benchmark, or `DEFAULT` without any."""
     having = [name for name in installed() if name >= DEFAULT and has_rules(name, benchmark)]
     return having[0] if having else DEFAULT
+
+
+def package_rulesets(records: Sequence[RunRecord]) -> list[str]:
+    """Return the rulesets whose package checkers have rules for the benchmarks of the runs.
+
+    Benchmarks of round v0.7 are checked with its ruleset. All other benchmarks are checked with the
+    ruleset of their round.
+    """
+    rulesets = set()
+    for record in records:
+        rules = rules_of(record)
+        if rules is None or record.benchmark == "ncf" or has_rules(DEFAULT, record.benchmark):
+            rulesets.add(DEFAULT)
+        else:
+            rulesets.add(rules.ruleset)
+    return sorted(rulesets) or [DEFAULT]
 
 
 def ruleset_of(record: RunRecord) -> str | None:

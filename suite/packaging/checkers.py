@@ -14,6 +14,7 @@ from pathlib import Path
 
 from suite.compliance.check_log import Verdict
 from suite.compliance.complaints import Complaint
+from suite.compliance.convergence_points import unchanged_folders
 from suite.compliance.find_rules import RULESET
 from suite.compliance.rule_files import captured_messages, restricted_package_checker
 from suite.results.logs.record import RunRecord
@@ -88,17 +89,23 @@ def _complain_of_equal_seeds(
             )
 
 
-def check_package(folder: Path, werror: bool = False) -> Verdict:
-    """Run the package checker of ruleset 0.7.0 on a submission tree.
+def check_package(folder: Path, werror: bool = False, ruleset: str = RULESET) -> Verdict:
+    """Run the package checker of a ruleset on a submission tree.
 
-    The system descriptions of the tree must be readable.
+    The package checker skips benchmarks that the ruleset does not have. From ruleset 1.0.0 on, it
+    also compares the convergence of closed results with the reference convergence points. The
+    system descriptions of the tree must be readable.
     """
     crashed: Complaint | None = None
     good = False
-    with captured_messages() as messages, restricted_package_checker() as module:
+    with (
+        captured_messages() as messages,
+        restricted_package_checker() as module,
+        unchanged_folders(),
+    ):
         try:
             good = module.check_training_result_files(
-                str(folder), "training", RULESET, False, werror, rcp_bypass=True,
+                str(folder), "training", ruleset, False, werror, rcp_bypass=ruleset == RULESET,
                 rcp_bert_train_samples=False, seed_checker_bypass=False,
             )  # fmt: skip
         except Exception as error:
@@ -112,7 +119,7 @@ def check_package(folder: Path, werror: bool = False) -> Verdict:
         complaints.append(crashed)
     elif not good and all(complaint.warning for complaint in complaints):
         complaints.append(Complaint("", 0, "errors", "none", "see the complaints above"))
-    verdict = Verdict.of(folder, f"package_checker {RULESET}", "", complaints, werror)
+    verdict = Verdict.of(folder, f"package_checker {ruleset}", "", complaints, werror)
     return replace(verdict, passed=good and verdict.passed, text="no errors" if good else "errors")
 
 

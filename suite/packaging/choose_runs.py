@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.catalog.rounds import find_round
+from suite.catalog.rounds import files, find_round, is_user_defined
 from suite.common.job_name import is_in_name, named
 from suite.common.labels import LabelKind
 from suite.common.paths import real_path
 from suite.common.run_folder import safe_name
 from suite.compliance.check_log import check_file
 from suite.compliance.complaints import ComplaintKind
-from suite.compliance.rulesets import DEFAULT
+from suite.compliance.rulesets import DEFAULT, OPEN_RULES, first_ruleset, has_rules
 from suite.packaging.layout import failed_allowed, validated_benchmark
 from suite.packaging.recorded_overrides import recorded_machine, recorded_overrides
 from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_overlap
@@ -27,6 +27,7 @@ from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
 from suite.results.scoring_rules import RUNS_REQUIRED
 from suite.results.text import clean
+from workloads.api import Round
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,20 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
         unsupported = sorted(
             rules
             for rules, of_round in rounds.items()
-            if of_round is None or of_round.ruleset != DEFAULT
+            if of_round is None or not _has_package_checker(of_round, name)
         )
         if name != "ncf" and unsupported:
             raise ValueError(
                 f"{name}: runs of rules={clean(unsupported[0], 40)} cannot be packaged, because the"
-                " package checker of ruleset 0.7.0 has different targets and a different clock. To"
-                " check their logs, run: suite check LOGS. For runs that can be packaged, set"
-                " rules=v0.7"
+                f" package checker of ruleset {first_ruleset(name)} has different targets and a"
+                " different clock. To check their logs, run: suite check LOGS. For runs that can be"
+                f" packaged, set {_rounds_text(name)}"
+            )
+        if name in OPEN_RULES and any(record.division == "open" for record in found):
+            raise ValueError(
+                f"{name}: open runs cannot be packaged, because the open rules of mlperf-logging"
+                " require an eval_accuracy below 1.0, which no run reaches. To check their logs,"
+                " run: suite check LOGS. Package closed runs"
             )
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
@@ -97,6 +104,29 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
                 f"{item.benchmark}: {names} overlap in time. Such runs need different machines"
             )
     return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
+
+
+def _has_package_checker(of_round: Round, benchmark: str) -> bool:
+    """Return True if mlperf-logging can check a package of a round with this benchmark.
+
+    Rounds with ruleset 0.7.0 can be checked. Other rounds can be checked if they are shipped with
+    the suite and their ruleset has the benchmark.
+    """
+    if of_round.ruleset == DEFAULT:
+        return True
+    return not is_user_defined(of_round.name) and has_rules(of_round.ruleset, benchmark)
+
+
+def _rounds_text(benchmark: str) -> str:
+    """Return the overrides of the rounds whose runs of a benchmark can be packaged."""
+    with_checker = (
+        name
+        for name in files()
+        if (of_round := find_round(name)) is not None
+        and has_rules(of_round.ruleset, benchmark)
+        and _has_package_checker(of_round, benchmark)
+    )
+    return " or ".join(f"rules={name}" for name in with_checker)
 
 
 def _never_started(run: RunRecord) -> bool:
@@ -190,7 +220,7 @@ def _submittable_record(run: RunRecord) -> RunRecord:
             if record.format
             else f"is not a log ({clean(run.reason or record.reason)})"
         )
-        raise ValueError(f"{name} {content}. A package needs :::MLLOG logs (round v0.7)")
+        raise ValueError(f"{name} {content}. A package needs :::MLLOG logs (round v0.7 or later)")
     if record.status == "truncated":
         raise ValueError(
             f"{name} was cut off ({clean(run.reason)}), but a package needs complete logs. Run it"

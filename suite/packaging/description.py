@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from suite.common.registry import suggestion
 from suite.compliance.check_log import Verdict
 from suite.compliance.complaints import Complaint
+from suite.compliance.rulesets import package_rulesets
 from suite.packaging.layout import RESULTS, SYSTEMS
 from suite.results.logs.reader import read
+from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 from workloads import files
 from workloads.api import Json
@@ -37,6 +39,16 @@ FIELDS = (
 
 Source: mlperf-logging 4.1.68, system_desc_checker.
 """
+AVAILABILITY: Mapping[str, str] = {
+    "onprem": "Available on-premise",
+    "cloud": "Available cloud",
+    "preview": "Preview",
+    "research": "Research, Development, or Internal (RDI)",
+}
+"""Maps `submission_status` in logs to `status` in a system description, for rulesets from 4.0.0 on.
+
+Source: mlperf-logging 4.1.68, system_desc_checker. Earlier rulesets accept any status.
+"""
 _BYTES_LIMIT = 1 << 20
 _START_FROM = "start with a description that `suite package` wrote"
 
@@ -50,6 +62,11 @@ def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
         if not name.endswith("_notes") and not (has_none and "accelerator" in name)
     )
     return [name for name in expected if not fields.get(name)]
+
+
+def needs_availability(records: Sequence[RunRecord]) -> bool:
+    """Return True if a ruleset of the runs prescribes the values of `status`."""
+    return any(int(ruleset.partition(".")[0]) >= 4 for ruleset in package_rulesets(records))
 
 
 def check_description(folder: Path, system: str, werror: bool = False) -> Verdict:
@@ -136,7 +153,12 @@ def _disagreements_with_logs(
         )
         return
     logs = sorted(path for path in results.glob("*/result_*.txt") if path.is_file())
-    logged_divisions = {read(path).division for path in logs} - {""}
+    records = [read(path) for path in logs]
+    if needs_availability(records) and value.get("status") not in AVAILABILITY.values():
+        needed = f"one of {', '.join(AVAILABILITY.values())}"
+        do = "write the availability of the system in the words of the ruleset"
+        yield Complaint("status", 0, clean(str(value.get("status")), 60), needed, do)
+    logged_divisions = {record.division for record in records} - {""}
     division = value.get("division")
     if isinstance(division, str) and logged_divisions and logged_divisions != {division}:
         needed = f"as in the logs: {clean(', '.join(sorted(logged_divisions)), 80)}"

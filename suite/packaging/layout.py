@@ -15,8 +15,10 @@ from suite.results.scoring_rules import find_scoring_rule
 RESULTS, SYSTEMS, BENCHMARKS = "results", "systems", "benchmarks"
 FILE_BYTES_LIMIT = 50 << 20
 """Maximum size of a file in a submission, in bytes (mlperf-logging repo_checker)."""
-PACKAGED = ("resnet", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
+PACKAGED = ("resnet", "ssd", "maskrcnn", "gnmt", "transformer", "ncf", "llama31_8b")
 """Benchmarks that a package can contain, as named in the MLPerf rules."""
+SCALING_FILE = "scaling.json"
+"""File in which mlperf-logging's RCP checker stores the factor of a result's score."""
 _NAME = re.compile(r"[A-Za-z0-9_][\w.=+-]{0,99}", re.ASCII)
 
 

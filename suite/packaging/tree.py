@@ -16,6 +16,8 @@ from suite.common.paths import real_path
 from suite.common.registry import suggestion
 from suite.compliance.check_log import Verdict, check_file
 from suite.compliance.complaints import Complaint
+from suite.compliance.convergence_points import check_convergence
+from suite.compliance.rulesets import package_rulesets
 from suite.packaging.checkers import check_package, check_seeds
 from suite.packaging.description import check_description
 from suite.packaging.layout import (
@@ -23,6 +25,7 @@ from suite.packaging.layout import (
     FILE_BYTES_LIMIT,
     PACKAGED,
     RESULTS,
+    SCALING_FILE,
     SYSTEMS,
     failed_allowed,
 )
@@ -60,7 +63,9 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
     verdicts += [_structure_verdict(folder, werror)]
     # The package checker stops at the first description that it cannot read.
     if all(verdict.passed for verdict in systems):
-        verdicts.append(check_package(folder, werror))
+        verdicts += [
+            check_package(folder, werror, ruleset) for ruleset in package_rulesets(checked)
+        ]
     else:
         text = "not run: repair the system descriptions first"
         verdicts.append(Verdict(folder, False, text, "package_checker", ()))
@@ -193,7 +198,7 @@ def check_results(
             appended. The earlier runs must not overlap with the runs of this set on the same
             machine, and must not be copies of these runs.
     """
-    logs = sorted(result_folder.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
+    logs = _logs(result_folder)
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
     records = [read(path) for path in logs if path.is_file()]
     complaints = [
@@ -232,11 +237,18 @@ def check_results(
         )
     good = f"{len(logs)} runs with the same settings"
     whole = Verdict.of(result_folder, "result set", good, complaints, werror)
+    convergence = check_convergence(result_folder, records, werror) if records else None
     return [
         *verdicts,
         whole,
         *([check_seeds(result_folder, logs, records, werror)] if logs else []),
+        *([convergence] if convergence is not None else []),
     ]
+
+
+def _logs(result_folder: Path) -> list[Path]:
+    """Return the logs of a result set in the order of their numbers."""
+    return sorted(result_folder.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
 
 
 def _accepted(failed: Verdict, allowed: int) -> Verdict:
@@ -301,7 +313,9 @@ def required_runs(benchmark: str) -> int | None:
 
 def _stray_file_complaints(result_folder: Path) -> Iterator[Complaint]:
     stray_files = sorted(
-        path.name for path in result_folder.iterdir() if not path.match("result_*.txt")
+        path.name
+        for path in result_folder.iterdir()
+        if not path.match("result_*.txt") and path.name != SCALING_FILE
     )
     bypass = "package_checker_params"
     if bypass in stray_files:

@@ -14,7 +14,7 @@ from suite.common.paths import real_path
 from suite.common.run_folder import SUPERSEDED
 from suite.packaging.choose_runs import ChosenRuns, choose_runs
 from suite.packaging.code import write_code
-from suite.packaging.description import fields_to_fill_in
+from suite.packaging.description import AVAILABILITY, fields_to_fill_in, needs_availability
 from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields
 from suite.packaging.tree import check_tree
@@ -267,14 +267,22 @@ def _description(
     fields = description_fields(records)
     fields["submitter"] = clean(options.submitter or organizations, 100)
     fields["division"] = division
-    fields["status"] = options.status or status
+    chosen_status = options.status or status
+    fields["status"] = (
+        AVAILABILITY.get(chosen_status, chosen_status)
+        if needs_availability(records)
+        else chosen_status
+    )
     fields["system_name"] = name
-    pairs = (("submitter", organizations), ("status", status))
+    pairs = (
+        ("submitter", fields["submitter"], organizations),
+        ("status", chosen_status, status),
+    )
     notes = [
-        f"{SYSTEMS}/{name}.json has {key} {fields[key]}, but the logs have {clean(logged, 100)}."
+        f"{SYSTEMS}/{name}.json has {key} {value}, but the logs have {clean(logged, 100)}."
         " Logs are not edited"
-        for key, logged in pairs
-        if fields[key] != logged
+        for key, value, logged in pairs
+        if value != logged
     ]
     return fields, notes
 

@@ -65,7 +65,7 @@ class _LineHandler(logging.Handler):
         try:
             if record.levelno > logging.INFO:
                 raise ValueError(record.getMessage())
-            self.stream.write(_escaped(record.getMessage(), self.key) + "\n")
+            self.stream.write(escape_searched_texts(record.getMessage(), self.key) + "\n")
             self.stream.flush()
         except (OSError, ValueError) as error:
             self.failure = self.failure or error
@@ -166,7 +166,7 @@ class RunLog:
         return self._last_ms
 
 
-def _escaped(line: str, key: str) -> str:
+def escape_searched_texts(line: str, key: str) -> str:
     """Return a line in which no text of `SEARCHED_TEXTS` occurs except the key of the line.
 
     The underscores of other occurrences are replaced by their JSON escape, so that the content of

@@ -111,7 +111,10 @@ def write_log(path: Path, workload: Workload, evaluations: int = 1) -> None:
             quality = (
                 targets
                 if number == evaluations
-                else {name: value / 2 for name, value in targets.items()}
+                else {
+                    name: value * 2 if name in workload.falling_metrics else value / 2
+                    for name, value in targets.items()
+                }
             )
             write_block(log, workload, first, stop, quality)
             first = stop
@@ -125,19 +128,26 @@ def write_block(
     """Write the lines of the block of steps `first` to `stop`, which ends with an evaluation."""
     start, offset = workload.epochs.start, workload.round.first_epoch
     begin, end = workload.epochs.epoch_of(first), workload.epochs.epoch_of(stop - 1)
-    log.start("block_start", first_epoch_num=begin + offset, epoch_count=end - begin + 1)
+    before, after = (
+        {"samples_count": samples_of_first_steps(workload, steps)}
+        if workload.epoch_unit == "samples"
+        else {}
+        for steps in (first, stop)
+    )
+    log.start("block_start", first_epoch_num=begin + offset, epoch_count=end - begin + 1, **before)
     for epoch in range(begin, end + 1):
         if first <= start(epoch):
             log.start("epoch_start", epoch_num=epoch + offset)
         if start(epoch + 1) <= stop:
             log.end("epoch_stop", epoch_num=epoch + offset)
-    log.start("eval_start", epoch_num=end + offset)
+    log.start("eval_start", epoch_num=end + offset, **after)
     log.event(
         "eval_accuracy",
         eval_accuracy_value(quality, workload.settings.targets),
         epoch_num=end + offset,
+        **after,
     )
-    log.end("eval_stop", epoch_num=end + offset)
+    log.end("eval_stop", epoch_num=end + offset, **after)
     samples, seconds = (
         samples_of_first_steps(workload, stop) - samples_of_first_steps(workload, first),
         0.0005,
@@ -149,7 +159,7 @@ def write_block(
         "samples": samples,
     }
     log.event("tracked_stats", {**stats, "data_wait_seconds": 0.0, "loss": 0.5}, step=stop)
-    log.end("block_stop", first_epoch_num=begin + offset)
+    log.end("block_stop", first_epoch_num=begin + offset, **after)
 
 
 def samples_of_first_steps(workload: Workload, steps: int) -> int:

@@ -160,6 +160,7 @@ def default_settings(workload: type[Workload], rules: str, framework: str) -> Se
         precision="fp32", global_batch_size=values.pop("global_batch_size"), batch_rule="default",
         lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
         targets=dict(defaults.targets), hyperparameter_set=name,
+        falling_metrics=tuple(sorted(workload.falling_metrics)), epoch_unit=workload.epoch_unit,
         hyperparameters=values, max_epochs=values["max_epochs"], stop="target",
     )  # fmt: skip
 

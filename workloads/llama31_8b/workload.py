@@ -52,6 +52,7 @@ class Llama(Workload):
     extra_throughput_units = ("tokens",)
     default_rules = "v5.1"
     falling_metrics = frozenset({METRIC})
+    epoch_unit = "samples"
     gpu_precisions = ("bf16", "tf32")
     reference_model = REFERENCE_MODEL
     known_deviations = (
