@@ -1,6 +1,7 @@
 """Runs in a framework's environment: results of Llama's trainers on random tokens."""
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def trained(framework, devices=1, precision="fp32", changes=(), options=()):
       load_state_dict(state_dict()).
     - `local`: the number of values of parameters that this process holds.
     - `traces` if the framework counts them, else -1.
+    - `collectives/…`: the collective operations of JAX's compiled step on several devices.
     """
     trainer = _trainer(framework, devices, precision, changes, options)
     workload, worker = trainer.workload, trainer.worker
@@ -62,8 +64,17 @@ def trained(framework, devices=1, precision="fp32", changes=(), options=()):
         "local": local_values(trainer, framework), "traces": getattr(trainer, "traces", -1),
         **under("state", state),
     }  # fmt: skip
+    if framework == "jax" and worker.world_size > 1:
+        found |= under("collectives", collectives(trainer, steps[0][0]))
     trainer.close()
     return found
+
+
+def collectives(trainer, batch):
+    """Return the number of collective operations of each kind in JAX's compiled step."""
+    program = trainer._step.lower(*trainer._arguments(batch)).compile().as_text()
+    kinds = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all")
+    return {kind: len(re.findall(rf"\b{kind}\(", program)) for kind in kinds}
 
 
 def _on_all(trainer, state):

@@ -55,11 +55,22 @@ def _gathered_backward(dtype: Any, _: None, gradient: jax.Array) -> tuple[jax.Ar
 gathered.defvjp(_gathered_forward, _gathered_backward)
 
 
+@functools.partial(jax.checkpoint, prevent_cse=False)
 def norm(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return RMSNorm of x (…, H): x / √(mean(x²) + ε), multiplied by the weights, in fp32."""
+    """Return RMSNorm of x (…, H): x / √(mean(x²) + ε), multiplied by the weights, in fp32.
+
+    The backward pass computes the fp32 values again, because they need more memory than x.
+    """
     wide = x.astype(jnp.float32)
     inverse = jax.lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + RMS_NORM_EPSILON)
     return (wide * inverse * weight).astype(x.dtype)
+
+
+@functools.partial(jax.checkpoint, prevent_cse=False)
+def swiglu(gate_up: jax.Array) -> jax.Array:
+    """Return silu(gate) · up of stacked values (…, 2 · n), which is (…, n)."""
+    gate, up = jnp.split(gate_up, 2, -1)
+    return jax.nn.silu(gate) * up
 
 
 def product(x: jax.Array, matrix: jax.Array) -> jax.Array:
@@ -131,8 +142,8 @@ class LanguageModel(Model):
         stacked = linear("attention.query_key_value.weight", normed)
         x = x + linear("attention.output.weight", self._attended(stacked))
         normed = norm(x, weights["feed_forward.norm.weight"])
-        gate, up = jnp.split(linear("feed_forward.gate_up.weight", normed), 2, -1)
-        return x + linear("feed_forward.down.weight", jax.nn.silu(gate) * up), None
+        inner = swiglu(linear("feed_forward.gate_up.weight", normed))
+        return x + linear("feed_forward.down.weight", inner), None
 
     def _attended(self, stacked: jax.Array) -> jax.Array:
         """Return the causal attention of stacked queries, keys, and values.
@@ -187,10 +198,11 @@ class LanguageModel(Model):
 def _all_except_gathered(primitive: Any, *_: Any, **parameters: Any) -> bool:
     """Return True for results that the forward pass keeps for the backward pass.
 
-    Gathered matrices are not kept. The backward pass gathers the matrices again.
+    Results of `gathered` are not kept. The backward pass gathers the matrices again.
     """
-    del parameters
-    return bool(primitive.name != "all_gather")
+    del primitive
+    body = parameters.get("call_jaxpr")  # only calls of functions have a body
+    return body is None or all(call.primitive.name != "all_gather" for call in body.eqns)
 
 
 class LlamaTrainer(ModelTrainer):

@@ -150,3 +150,20 @@ def test_bf16_multiplies_in_bf16_and_keeps_weights_in_fp32(framework, devices):
     difference = np.abs(found["losses"] / small.steps()[0] - 1).max()
     assert 1e-6 < difference < 1e-2
     assert {value.dtype for value in below(found, "state/").values()} == {np.dtype(np.float32)}
+
+
+@pytest.mark.full
+def test_jax_gathers_matrices_again_in_the_backward_pass():
+    """Check the collectives of a step, because a kept matrix would need the memory of the model.
+
+    The scan has one layer with four matrices. Embedding and classifier are gathered once.
+    """
+    found = below(trained_on_two("jax", SHARDED)[0], "collectives/")
+    of_layer, of_model = 4, 2
+    assert int(found["all-gather"]) == 2 * of_layer + of_model
+    assert int(found["reduce-scatter"]) == of_layer + of_model
+    assert int(found["all-to-all"]) == 0
+    replicated = below(trained_on_two("jax", REPLICATED)[0], "collectives/")
+    assert {name: int(count) for name, count in replicated.items()} == {
+        "all-gather": 0, "all-reduce": 1, "reduce-scatter": 0, "all-to-all": 0,
+    }  # fmt: skip
