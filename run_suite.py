@@ -1,6 +1,6 @@
 """Train workloads to a quality target: `python run_suite.py workload=ncf profile=demo gpus=1`.
 
-Add -m to sweep over several values.
+Add -m to sweep over several values of an override.
 """
 
 import sys

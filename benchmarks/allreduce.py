@@ -2,10 +2,10 @@
 
     python -m benchmarks.allreduce [--bytes 67108864] [--rounds 7]
 
-Both programs use two processes with one core each, and run in turn. The output is JSON with the
-median time of each program, and the ratio of their bandwidths at a single size. The plain program
-is benchmarks/bare/allreduce_gloo.py. The suite's run also measures all smaller sizes, which this
-benchmark ignores.
+The suite and the plain program alternate, and each uses two processes with one core each. The
+output is JSON with the median all-reduce time of both programs, and the ratio of the two bandwidths
+at the size --bytes. The plain program is benchmarks/bare/allreduce_gloo.py. The suite's run also
+measures all smaller sizes, which this benchmark ignores.
 
 Every process of both programs runs in a separate session, as in the suite. On a busy machine, Linux
 divides the cores between sessions (autogroup). Two processes that wait for each other are then

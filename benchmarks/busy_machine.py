@@ -4,7 +4,8 @@
         [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
         [--policies suite,spin,10000,1000,passive] [--rounds 7] [--seconds 2]
 
-The script compares demo steps on an idle machine with demo steps next to a spinning process.
+The benchmark compares the rate of demo steps on an idle machine with their rate while another
+process keeps the same cores busy.
 
 A policy determines how OpenMP threads wait for each other:
 * `suite`: the policy that the suite uses for a demo.
@@ -15,15 +16,16 @@ A policy determines how OpenMP threads wait for each other:
 TensorFlow does not use OpenMP threads and is measured with `suite` only.
 
 A demo chooses its number of threads when it starts. Each policy is therefore measured with two
-processes. The first process starts on the idle machine and is measured there. The second process
-starts next to the spinning process. Both processes use the cores and threads of a real worker that
+processes. The first process starts on the idle machine and is measured on the idle machine. The
+second process starts while the busy process runs, and is measured together with the busy process.
+Both training processes use the same cores and number of threads as a worker of the suite that
 starts at the same time, and train on the demo's data.
 
-All policies of a workload and framework are measured in turn, idle and busy in each round. The
-output is JSON with medians over the less disturbed half of the rounds. It contains
-samples_per_second when idle and when busy, their ratio (goal: 0.5), and others_share. others_share
-is the share of the cores that unrelated processes used. Results with others_share above 0.05 are
-unreliable.
+All policies of a workload and framework are measured in turn. Each round measures every policy on
+the idle and on the busy machine. The output is JSON with medians over the less disturbed half of
+the rounds. The output contains samples_per_second when idle and when busy, the ratio busy/idle
+(goal: 0.5), and others_share. The number others_share is the share of the cores that unrelated
+processes used. Results with others_share above 0.05 are unreliable.
 """
 
 from __future__ import annotations
@@ -59,11 +61,11 @@ GOAL = 0.5
 """Target for the rate on the busy machine divided by the rate on the idle machine."""
 SETTLE_SECONDS = 0.2
 Sample = tuple[float, float]
-"""Share of the cores used by unrelated processes, and samples per second."""
+"""The pair (share of the cores used by unrelated processes, samples per second)."""
 
 
 def policy_variables(name: str) -> dict[str, str]:
-    """Return the environment variables of a policy, which replace those of the suite."""
+    """Return the environment variables of a policy, which replace the suite's variables."""
     if name == "suite":
         return {}
     if name == "passive":
@@ -75,7 +77,7 @@ def policy_variables(name: str) -> dict[str, str]:
 def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes] | None]:
     """Keep the given cores `idle`, or `busy` with a process that never waits.
 
-    The busy process ends with this process.
+    The busy process ends when this process ends.
     """
     if state == "idle":
         yield None
@@ -92,11 +94,12 @@ def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes
 
 
 def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
-    """Write `run.json`, and return the launcher's environment variables.
+    """Write `run.json`, and return the environment variables that the launcher would set.
 
     Missing demo data sets are generated.
     """
-    from rich.console import Console  # these packages are missing in a framework's environment
+    # a framework's environment lacks the packages that these lines import
+    from rich.console import Console
 
     from suite.config.compose import compose
     from suite.control.command import Command
@@ -124,7 +127,7 @@ def contender(
     cores: Sequence[int],
     folder: Path,
 ) -> Contender:
-    """Start a process that trains under a policy."""
+    """Start a process that trains with the OpenMP wait policy `policy`."""
     folder.mkdir(parents=True)
     words = [
         f"workload={workload}",
@@ -135,8 +138,8 @@ def contender(
     ]
     words += [f"cpu.cores_per_device={arguments.cores}"]
     mine = policy_variables(policy)
-    # Other policies are measured with one thread per core. The suite's policy also chooses the
-    # number of threads.
+    # The suite's policy also chooses the number of threads. All policies except `suite` are
+    # measured with one thread per core.
     env = planned(
         [*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder
     )
@@ -162,7 +165,7 @@ def contender(
 def train(path: Path, seconds: float) -> None:
     """Train the run in a run.json repeatedly, on the demo's data.
 
-    The process uses the cores and threads of a real worker.
+    The process uses the same cores and number of threads as a worker of the suite.
     """
     run = read_run(path)
     worker = resolve_thread_count(worker_context_for(run, 0, 1), run.settings)
@@ -192,7 +195,7 @@ def train(path: Path, seconds: float) -> None:
 def measured(
     trainer: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] | None
 ) -> Sample:
-    """Measure a round, and the share of the cores that unrelated processes used in it."""
+    """Measure a round, and the share of the cores that unrelated processes used meanwhile."""
 
     def look() -> tuple[float, float, float]:
         spent = core_seconds()

@@ -7,21 +7,24 @@ The images have COCO-like boxes and polygons. JPEGs of quality 94 have the file 
 images. The Python at --python must have torch, torchvision, and pycocotools.
 
 The results are images per second that a single core reads and decodes. The suite's pipeline
-(`exact`, `scaled`) is compared with torch's DataLoader and torchvision v2 in alternating rounds.
-The DataLoader is measured with two decoders (`pillow`, `torchvision`). It has no workers, which is
-its fastest setting on a single core. Rates are also given per second of CPU time, which concurrent
-load on the machine affects less. The suite's pipeline ends a round with as many prefetched batches
-as it had at the beginning of the round. The output is JSON with medians and their ratios.
+(`exact`, `scaled`) and torch's DataLoader with torchvision v2 are measured in alternating rounds.
+The DataLoader is measured with two decoders (`pillow`, `torchvision`). The DataLoader has no worker
+processes, which is its fastest setting on a single core. The output also contains images per second
+of CPU time, because CPU time is less affected by concurrent load than elapsed time. The suite's
+pipeline ends a round with as many prefetched batches as it had at the beginning of the round. The
+output is JSON with medians and ratios of the medians.
 
-For ssd, images are cropped as in SSD, flipped, resized to 300 pixels, color-jittered, and matched
-to 8,732 priors. Both programs attempt each crop mode once before they draw another mode.
-torchvision's crop condition applies to any box, while the suite's condition applies to every box.
+For ssd, images are cropped as in SSD, flipped, resized to 300 x 300 pixels, color-jittered, and
+matched to 8,732 priors. Both programs attempt each crop mode once before they draw another mode. In
+torchvision, a crop is accepted if any box meets the overlap condition. In the suite, every box must
+meet the condition.
 
 For maskrcnn, images are flipped, resized to 800 x 1066, and padded. The suite's pipeline also
 returns boxes, polygons, labels, and a sample of 217,413 anchors. The DataLoader returns boxes and
-rasterized masks, without anchors. `exact` and `pillow` compute the reference's pixels exactly.
-`scaled` and `torchvision` approximate them. `anchors` contains the CPU milliseconds for an image's
-anchor labels, sample, and offsets, by its number of objects.
+rasterized masks, without anchors. The programs `exact` and `pillow` compute the reference's pixels
+exactly, and `scaled` and `torchvision` approximate the pixels. The key `anchors` of the output maps
+a number of objects to the CPU milliseconds that an image with this number of objects needs for
+anchor labels, sample, and offsets.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ BATCHES = {"ssd": 32, "maskrcnn": 2}
 TARGET = 2.0
 """Target for the suite's images per second per core, relative to the DataLoader."""
 ANCHORS_MILLISECONDS = 25.0
-"""Target for the anchor milliseconds of an image with 20 objects."""
+"""Target for the CPU milliseconds of the anchor targets of an image with 20 objects."""
 
 
 def data_of(workload: str, decode: str, folder: str) -> Any:
@@ -80,8 +83,8 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
 def anchor_milliseconds() -> dict[str, float]:
     """Return the CPU milliseconds of anchor targets at 800 x 1333, by number of objects.
 
-    The time includes the labels, the sample, and the offsets. It is the minimum of five
-    measurements.
+    The CPU time includes the anchor labels, the sample, and the offsets. The minimum of five
+    measurements is returned.
     """
     levels, found = anchors.levels(MASKRCNN, 800, 1344), {}
     for count in (1, 7, 20, 60):
@@ -100,7 +103,7 @@ def anchor_milliseconds() -> dict[str, float]:
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
-    """Return the results of the suite and of the DataLoader."""
+    """Return the results of the suite's pipeline and of the DataLoader."""
     seconds = str(args.seconds)
     mine = [
         sys.executable,

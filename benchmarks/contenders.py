@@ -1,9 +1,9 @@
 """Measure several programs in alternating rounds.
 
 The programs are processes that are pinned to the same cores and wait for their turn. At its start,
-a program prints `ready`. For each line on stdin, the program measures once and prints a JSON list:
-items per second, and items per second of CPU time. Concurrent load on the machine affects CPU time
-less than elapsed time.
+a program prints `ready`. For each line on stdin, the program measures a round and prints a JSON
+list: items per second, and items per second of CPU time. Concurrent load on the machine affects CPU
+time less than elapsed time.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from benchmarks.measuring import PROJECT
 WARM_UP_SECONDS = 0.4
 """Seconds of warm-up before each timed round.
 
-The warm-up is needed because caches are cold, and the kernel may have reclaimed memory of waiting
-processes (DAMON). The bare loops use the same warm-up.
+The warm-up is needed because caches are cold and the kernel may have reclaimed memory of waiting
+processes (DAMON). The bare loops have the same warm-up time.
 """
 REFILL_SECONDS = 1.5
-"""Seconds of pause after a round, in which the workers of a DataLoader fill their queues.
+"""Seconds of pause after a round, in which the worker processes of a DataLoader fill their queues.
 
-Without the pause, the work of filling the queues would slow down the next program.
+Without the pause, the DataLoader would still fill its queues while the next program is measured,
+and slow the program down.
 """
 Rates = dict[str, list[list[float]]]
 
 
 class Contender:
-    """A process that measures one round per request."""
+    """A process that measures one round per line on its stdin."""
 
     def __init__(self, command: Sequence[str], cores: Collection[int]) -> None:
         pipe = subprocess.PIPE
@@ -50,7 +51,7 @@ class Contender:
         self.rates: list[list[float]] = []
 
     def round(self) -> None:
-        """Measure a round."""
+        """Let the process measure a round, and append the rates."""
         self.stdin.write("go\n")
         self.stdin.flush()
         self.rates.append(json.loads(self.stdout.readline()))
@@ -69,7 +70,7 @@ def alternate(
 ) -> Rates:
     """Return the rates of all programs in every round.
 
-    Each program in `refilling` is followed by a pause.
+    After each round of a program in `refilling`, the benchmark pauses for `REFILL_SECONDS`.
     """
     contenders = {name: Contender(command, cores) for name, command in commands.items()}
     for _ in range(rounds):
@@ -83,9 +84,10 @@ def alternate(
 
 
 def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
-    """Measure and print a round of `seconds` for each line on stdin.
+    """For each line on stdin, measure a round of `seconds` and print the rates.
 
-    `work` runs for at least the given number of seconds and returns its number of items.
+    The function `work` runs for at least the given number of seconds and returns the number of
+    processed items.
     """
     work(WARM_UP_SECONDS)
     print("ready", flush=True)
@@ -101,7 +103,7 @@ def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
 
 
 def answer_pipeline(data: Any, seconds: float) -> None:
-    """Measure a workload's input pipeline, with a round per line on stdin."""
+    """Measure a round of a workload's input pipeline for each line on stdin."""
     batches = data.train(0, 1 << 40)
 
     def work(limit_seconds: float) -> int:

@@ -4,14 +4,15 @@
         [--sentences 16] [--batches 1] [--cores 1] [--linear onednn|mkl]
 
 The weights are random and never end a sentence, so every translation is two tokens longer than its
-source. The sentences have 3,003 lengths, drawn from the distribution of newstest2014 (log-normal,
-median 22 subwords, at most 96). The lengths are sorted and divided into batches of `--sentences`
-sentences. The benchmark decodes `--batches` evenly spaced batches.
+source sentence. The lengths of the 3,003 sentences are drawn from the length distribution of
+newstest2014 (log-normal, median 22 subwords, at most 96). The sentences are sorted by length and
+divided into batches of `--sentences` sentences. The benchmark decodes `--batches` evenly spaced
+batches.
 
-The output is JSON with tokens per second. `..._extrapolated` is the time for all batches, estimated
-from their lengths. `host_share` is the share of CPU seconds spent outside the model. `anew`
-(Transformer) is a decoder without a key/value cache, which decodes all previous tokens again in
-every step.
+The output is JSON with tokens per second. `..._extrapolated` is the estimated time of all batches,
+computed from the measured batches and the sentence lengths. `host_share` is the share of CPU
+seconds spent outside the model. `anew` (Transformer) is a decoder without a key/value cache, which
+decodes all previous tokens again in every step.
 """
 
 from __future__ import annotations
@@ -30,25 +31,27 @@ from workloads.api import Batch
 
 KINDS = {"gnmt": gnmt_step.KIND, "transformer": transformer_step.KIND}
 SENTENCES, LOG_MEDIAN, LOG_DEVIATION, LONGEST = 3_003, 3.1, 0.54, 96
-"""Distribution of sentence lengths in newstest2014. The logarithm of the number of words per
-sentence has the median 2.85 and the deviation 0.54 (counted). A word has 1.3 subwords.
+"""Number of sentences in newstest2014, and the log-normal distribution of sentence lengths in
+subwords: median and standard deviation of the logarithm, and maximum length. The logarithm of the
+number of words per sentence has the median 2.85 and the standard deviation 0.54 (counted). A word
+has 1.3 subwords.
 """
 MORE = 2
 """Number of tokens by which a translation is longer than its source."""
 
 
 class Timed:
-    """A decoder that records the CPU seconds of its calls."""
+    """Wraps a decoder and sums the CPU seconds of all calls in `seconds`."""
 
     def __init__(self, decoder: Any) -> None:
         self.decoder, self.seconds = decoder, 0.0
 
     def start(self, batch: Batch) -> Any:
-        """Call the decoder's `start`, and add the CPU seconds of the call."""
+        """Call the decoder's `start`, and add the call's CPU seconds to `seconds`."""
         return self._timed(self.decoder.start, batch)
 
     def step(self, *arguments: Any) -> Any:
-        """Call the decoder's `step`, and add the CPU seconds of the call."""
+        """Call the decoder's `step`, and add the call's CPU seconds to `seconds`."""
         return self._timed(self.decoder.step, *arguments)
 
     def _timed(self, call: Any, *arguments: Any) -> Any:
@@ -106,15 +109,15 @@ def anew(trainer: Any) -> Any:
 
 
 def lengths() -> Any:
-    """Return the sorted subword counts (3,003,) of all source sentences, including EOS."""
+    """Return the sorted lengths (3,003,) of all source sentences in subwords with EOS."""
     drawn = np.exp(np.random.default_rng(1).normal(LOG_MEDIAN, LOG_DEVIATION, SENTENCES))
     return np.sort(np.clip(drawn.round(), 2, LONGEST)).astype(np.int32)
 
 
 def chosen(workload: Any, count: int, batches: int) -> list[Batch]:
-    """Return evenly spaced batches of sentences with similar lengths.
+    """Return `batches` evenly spaced batches of the sentences sorted by length.
 
-    The sentences are padded to a length that evaluations use.
+    The sentences of a batch are padded to the next bucket length that evaluations use.
     """
     every, found = lengths(), []
     starts = range(0, SENTENCES - count + 1, count)
@@ -140,7 +143,7 @@ def chosen(workload: Any, count: int, batches: int) -> list[Batch]:
 
 
 def decoded(workload: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, list[Any]]:
-    """Return measurements of a decoder, and the tokens that it generated.
+    """Return the measured rates of a decoder, and the tokens that it generated.
 
     Before the measurement, the first batch is decoded once as a warm-up.
     """

@@ -6,23 +6,24 @@
 
 For SSD, the benchmark measures box decoding and non-maximum suppression for 4,952 images, and AP of
 the resulting detections. An image has 8,732 priors and 81 classes. `Workload.eval_batch_metrics`
-processes batches of 32 images as in an evaluation: in a single thread of a single process, pinned
-to `--cores` cores. The synthetic network outputs are generated batch by batch, which is not timed.
-Every image is measured, without extrapolation. The kinds of network outputs are:
+processes batches of 32 images, as in an evaluation. The method runs in a single thread of a single
+process, which is pinned to `--cores` cores. The synthetic network outputs are generated batch by
+batch, and their generation is not timed. All images are measured, without extrapolation. The option
+--kinds selects synthetic network outputs:
 * trained: objects as in COCO (7 per image), detected by the priors that match them, with misses,
   confused classes, and false alarms.
 * undecided: outputs of a network early in training. The background scores slightly higher than the
   classes. On every prior, 10 % of the classes have a score above 0.05.
-* scattered: outputs of an untrained network with large logits. Every class has more candidates than
-  the best 200 that are kept.
+* scattered: outputs of an untrained network with large logits. Every class has more than 200
+  candidates, of which the best 200 are kept.
 
 AP is computed for `trained`, with 48 additional images without objects. Two evaluators compute AP,
-and their values must be equal.
+and both evaluators must return equal values.
 
 For Mask R-CNN, each of 5,000 images of 640 x 480 has 30 synthetic detections near the objects, some
 with a wrong class. `results.eval_batch_metrics` pastes and encodes the masks in the workload's
-threads, as in an evaluation. Two evaluators compute AP of boxes and of masks, and their values must
-be equal. The output is JSON.
+threads, as in an evaluation. Two evaluators compute AP of boxes and of masks, and both evaluators
+must return equal values. The output is JSON.
 """
 
 from __future__ import annotations
@@ -58,18 +59,20 @@ TARGET_SECONDS, MASKS_TARGET_SECONDS = 60.0, 240.0
 OBJECTS_MEAN = 7.3
 """Mean number of objects in a validation image: 36,781 boxes in 5,000 images."""
 FALSE_ALARMS = 3
-"""Number of false alarms, at random positions in the image, per prior with an object."""
+"""Number of false alarms per prior with an object. The false alarms have random positions in the
+image.
+"""
 MASKS_BATCH, SLOTS, DETECTIONS, SIDE, SCALE = 8, 100, 30, 28, 800 / 480
-"""Mask R-CNN: images per batch, object slots and detections per image, mask size, image scale.
-
-The mask size is in pixels.
+"""Mask R-CNN: images per batch, object slots and detections per image, height and width of a
+predicted mask in pixels, and image scale.
 """
 KINDS = ("trained", "undecided", "scattered")
 Outputs = dict[str, Array]
 Truth = tuple[Array, Array, Array]
-"""Boxes (M, 4) as corners in fractions of the image, labels (M,) starting at 1, and ends (images,).
+"""Boxes (M, 4) as corners in fractions of the image, labels (M,) starting at 1, and `ends`
+(images,).
 
-An end is the index after an image's last object.
+`ends[i]` is the index after the last object of image `i`.
 """
 
 
@@ -115,7 +118,7 @@ def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth)
 def of_images(truth: Truth, number: Array) -> Truth:
     """Return the objects of consecutive images.
 
-    The last image may be repeated. Repetitions have no objects.
+    If the last image is repeated to fill a batch, the repetitions have no objects.
     """
     box, label, ends = truth
     start = ends[number[0] - 1] if number[0] else 0
@@ -143,7 +146,7 @@ def batches(
 
 
 def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[str, Any], Outputs]:
-    """Measure decoding and suppression for all images.
+    """Measure box decoding and non-maximum suppression for all images.
 
     Returns the measurements and the detections.
     """
@@ -170,7 +173,7 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
 
 
 def passing(logits: Array) -> float:
-    """Return the mean number of scores per image that are above the minimum.
+    """Return the mean number of scores per image that are above the minimum score.
 
     The scores are the softmax of logits (b, 81, P).
     """
@@ -209,7 +212,7 @@ def ground_truth(truth: Truth, images: int) -> dict[str, Any]:
 def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict[str, Any]:
     """Return the results of every installed evaluator, and check that they are equal.
 
-    Raises an error if the evaluators' values differ.
+    Raises an error if the results of the evaluators differ.
     """
     found: dict[str, Any] = dict.fromkeys(average_precision.EVALUATORS, "not installed")
     for evaluator in found:
@@ -223,7 +226,7 @@ def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict
 
 
 def scored(truth: dict[str, Any], found: Outputs) -> dict[str, Any]:
-    """Compute AP, and return it with the seconds of the computation."""
+    """Compute AP, and return AP with the seconds of its computation."""
     rows: npt.NDArray[np.float64] = average_precision.rows(
         found["number"], found["box"], found["score"], found["label"]
     )
@@ -252,7 +255,10 @@ def blobs(random: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
 
 
 def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
-    """Generate a trained network's detections for the given images, in network input size."""
+    """Generate a trained network's detections for the given images.
+
+    The coordinates of the detections are pixels of the resized image, which is the network's input.
+    """
     box, label, ends = truth
     pixels = box * np.array([WIDTH, HEIGHT] * 2) * SCALE
     found = {
@@ -282,7 +288,7 @@ def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
 def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
     """Paste and encode the masks in the workload's threads.
 
-    Returns the seconds and the results. Generating the masks is not timed.
+    Returns the seconds and the encoded results. The time to generate the masks is not included.
     """
     parts: list[Arrays] = []
     seconds, cpu_seconds, random = 0.0, 0.0, np.random.default_rng(2)
@@ -323,7 +329,7 @@ def true_masks(truth: Truth) -> list[bytes]:
 
 
 def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -> dict[str, Any]:
-    """Compute AP of boxes and of masks, and return it with the seconds of the computation."""
+    """Compute AP of boxes and of masks, and return both with the seconds of the computation."""
     rows = average_precision.rows(found["number"], found["box"], found["score"], found["label"])
     sizes = np.tile([HEIGHT, WIDTH], (len(rows), 1))
     encoded = split_bytes(found["mask_counts"], np.cumsum(found["mask_bytes"]))

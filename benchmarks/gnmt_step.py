@@ -4,9 +4,9 @@
         [--size full|demo] [--models suite,bare,bare_onednn,bare_keras] [--batch 32] [--length 25]
         [--cores 2] [--rounds 3] [--steps 2]
 
-translation_step.py describes the metrics. The matrix products have the same sizes as those of the
-training step. They multiply recurrent weights for all positions at once, whereas a training step
-must multiply them position by position.
+The file translation_step.py describes the metrics. The matrix products have the same sizes as in
+the training step. For recurrent weights, the benchmark computes a single product for all positions,
+whereas a training step must compute a product for each position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.gnmt.workload import GNMT
 def products(layers: Any, batch: int, length: int) -> list[Case]:
     """Return the matrix products of a forward pass.
 
-    The list excludes attention scores and contexts, because their products involve no weights.
+    Attention scores and contexts are excluded, because their products involve no weights.
     """
     sizes = network.shapes(layers)
     matrices = [

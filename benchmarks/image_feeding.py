@@ -3,12 +3,13 @@
     python -m benchmarks.image_feeding [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet]
         [--precisions fp32] [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
-The models have full size, run on CPU cores, and share the cores with the input pipeline. The images
-are generated JPEGs in the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x 480 pixels
-with boxes for SSD. `share` is the rate with the pipeline divided by the rate on synthetic batches.
-It is the median over rounds of the ratio within a round. The target is 0.95 if the pipeline alone
-is faster than training. A block of steps begins and ends with the same number of prefetched
-batches. The output is JSON.
+The full-size models run on CPU cores, and share the cores with the input pipeline. The images are
+generated JPEGs in the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x 480 pixels with
+boxes for SSD. In the output, `share` is the training rate with the input pipeline divided by the
+training rate on synthetic batches. The ratio is computed within each round, and `share` is the
+median over rounds. The target for `share` is 0.95 if the pipeline alone is faster than training. At
+the end of a timed block of steps, the pipeline has as many prefetched batches as at its beginning.
+The output is JSON.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ def prepared(workload: str, scratch: Path) -> Path:
 def measure(
     args: argparse.Namespace, framework: str, precision: str, data: Path
 ) -> dict[str, object]:
-    """Return the rates of all rounds and their median share.
+    """Return the rates of all rounds, and the median of `share`.
 
-    The order of the two measurements alternates from round to round.
+    The order of the two measurements (files, synthetic data) alternates from round to round.
     """
 
     def run(name: str) -> dict[str, float]:
@@ -60,7 +61,8 @@ def measure(
 def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
     """Return medians, and whether the target is met.
 
-    Whether the target is met is None if the pipeline alone is slower than training.
+    If the pipeline alone is slower than training, the target does not apply, and None is returned
+    for it.
     """
     rates = [[row["images_per_second"] for row in rounds] for rounds in (synthetic, fed)]
     pipeline = statistics.median(row["pipeline_images_per_second"] for row in fed)

@@ -6,22 +6,22 @@
 The output is JSON with images per second on one core and on two cores, for the suite's pipeline
 (`exact`, `scaled`) and for these programs:
 * `turbo`: a bare loop that decodes every whole file with libjpeg-turbo.
-* `eighth`: like `turbo`, at 1/8 of the size. This is little more than entropy decoding, and about
-  the limit of scaled decoding.
+* `eighth`: a bare loop that decodes every image at 1/8 of its size. The time is little more than
+  that of entropy decoding, and about the limit of scaled decoding.
 * `pillow`, `torchvision`: a DataLoader with torchvision v2 and the named decoder (only with
   --python).
 
 All programs are processes that wait for their turn, so that their rounds alternate. The output
 contains the medians over rounds, and ratios of the medians. On a single core, all threads and
-processes of a program are pinned to this core, and the DataLoader has no workers, which is its
-fastest setting. Rates are also given per second of CPU time, which concurrent load on the machine
-affects less.
+processes of a program are pinned to this core, and the DataLoader has no worker processes, which is
+its fastest setting. The output also contains images per second of CPU time, because CPU time is
+less affected by concurrent load than elapsed time.
 
-On two cores, `turbo` runs two independent processes. `limit_two_cores` is their combined rate
-relative to a single core. This limit of the machine is below two if the cores share a clock,
-caches, or a host. The DataLoader has two workers and begins each round with full queues, which is
-an advantage over the suite's pipeline. The suite's pipeline ends each round with as many prefetched
-batches as it had at the beginning of the round.
+On two cores, `turbo` runs two independent processes. `limit_two_cores` is the sum of their rates,
+relative to the rate on a single core. The ratio is below two if the two cores share a clock,
+caches, or a host. On two cores, the DataLoader has two worker processes and begins each round with
+full queues, which is an advantage over the suite's pipeline. The suite's pipeline ends each round
+with as many prefetched batches as it had at the beginning of the round.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TARGETS = {
 
 
 def pipeline(decode: str, folder: str, seconds: float) -> None:
-    """Measure the input pipeline, with a round per line on stdin."""
+    """Measure a round of the suite's input pipeline for each line on stdin."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
     settings = Settings(
         workload="resnet50", global_batch_size=BATCH,

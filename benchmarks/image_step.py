@@ -6,20 +6,23 @@
 The workloads are resnet50, ssd, and the networks zoo:vgg16, zoo:inception_v3, and zoo:resnet50 of
 the zoo workload.
 
-The steps run on CPU cores. Images are synthetic, are generated in advance, and have the reference's
-size (or --pixels). The processes of a round run in sequence, and their order changes from round to
-round. A block of steps is timed. Shares are medians over rounds of the ratios within a round.
-`..._cpu` compares images per second of CPU time, which concurrent load on the machine affects less.
-Models:
+The steps run on CPU cores. The images are synthetic, are generated in advance, and have the
+reference's size (or --pixels). The processes of a round run in sequence, and their order changes
+from round to round. Each process times a block of steps. A share is the suite's rate divided by the
+rate of another model within a round, and the output contains the median over rounds. Shares whose
+names end in `_cpu` compare images per second of CPU time, because CPU time is less affected by
+concurrent load than elapsed time. Models:
 * bare: a plain loop. `bare_malloc` (PyTorch, MXNet) is the same loop with the malloc tunables that
   the launcher sets for the suite's workers.
 * stock, stock_v2 (ResNet-50): the framework's models in a plain loop.
-* stock (zoo): the framework's model. It runs in the suite's trainer if it is the same network.
-  Otherwise (ResNet-50 in TensorFlow and MXNet), it runs in a plain loop.
+* stock (zoo): the framework's model. If the suite's zoo workload has the same network, the model
+  runs in the suite's trainer. Otherwise (ResNet-50 in TensorFlow and MXNet), the model runs in a
+  plain loop.
 
 `gigaflops_per_image` is the number of operations in a model's forward pass, with two operations per
-multiply-add. `..._per_operation` compares floating-point operations per second. It is given for
-models whose number of operations differs from the suite's model. The output is JSON.
+multiply-add. Shares whose names end in `_per_operation` compare floating-point operations per
+second. They are given for models whose number of operations differs from that of the suite's model.
+The output is JSON.
 """
 
 from __future__ import annotations
@@ -42,8 +45,7 @@ from workloads.zoo.stock import STOCK as ZOO_STOCK
 BATCHES = {"resnet50": 32, "ssd": 8, "zoo:vgg16": 8, "zoo:inception_v3": 16, "zoo:resnet50": 32}
 """Number of images per step.
 
-For SSD, a step with 8 images takes about as long on two cores as a step with 32 images of
-ResNet-50.
+On two cores, a step of SSD with 8 images takes about as long as a step of ResNet-50 with 32 images.
 """
 IMAGE_SIZES = {
     "resnet50": 224,
@@ -129,8 +131,8 @@ def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[st
 def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
     """Return rates, medians, the suite's shares, and forward GFLOPs of each model.
 
-    `found` contains the output of each model in every round. The suite's network is the same as
-    that of the bare loop.
+    `found` contains the output of each model in every round. The suite and the bare loop train the
+    same network.
     """
     rates = {
         name: [figures["images_per_second"] for figures in rounds] for name, rounds in found.items()
@@ -161,8 +163,7 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
 def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
     """Return the forward GFLOPs of a model.
 
-    The GFLOPs come from the model's output. If they are missing there, they are those of the bare
-    loop.
+    If the output of the model does not contain GFLOPs, the GFLOPs of the bare loop are returned.
     """
     figures = found[name][0]
     return (
@@ -175,7 +176,7 @@ def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
 def options(doc: str | None) -> argparse.Namespace:
     """Parse the options of this benchmark and of image_feeding.
 
-    0 means the default batch size for --batch, and the reference's image size for --pixels.
+    `--batch 0` selects the default batch size, and `--pixels 0` the reference's image size.
     """
     parser = parser_with(doc, frameworks=FRAMEWORKS, batch=0, pixels=0, cores=2, rounds=3, steps=4)
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))

@@ -4,15 +4,15 @@
         [--batch 32] [--cores 2] [--steps 4] [--data PREPARED] [--implementation suite]
         [--pixels 0]
 
-image_step.py and image_feeding.py start this script. The workloads are resnet50, ssd, and networks
-of the zoo workload, such as `zoo:vgg16`. For a network of the zoo, `--implementation` selects
-`suite` or `stock`. `--pixels` is the height and width of an image (not for SSD). 0 selects the
-reference's size.
+The benchmarks image_step.py and image_feeding.py start this script. The workloads are resnet50,
+ssd, and networks of the zoo workload, such as `zoo:vgg16`. For a network of the zoo workload,
+`--implementation` selects the `suite` or the `stock` implementation. `--pixels` is the height and
+width of an image (not for SSD). `--pixels 0` selects the reference's size.
 
 The batches are synthetic, or come from the input pipeline if --data is given. The output is JSON:
 * images_per_second: rate over a block of training steps.
 * images_per_cpu_second: images per second of CPU time, which concurrent load on the machine affects
-  less.
+  less than elapsed time.
 * data_wait_share: share of the time in which training waited for a batch.
 * pipeline_images_per_second: with --data, the rate of the pipeline alone, measured before training
   starts.
@@ -50,8 +50,8 @@ KINDS: Mapping[str, tuple[type[Workload], str, str, tuple[int, int], dict[str, i
 }
 """Maps a workload to its settings.
 
-The settings are the class, the hyperparameter set, the data set, the numbers of training and
-evaluation images, and additional counts.
+The settings are the workload class, the hyperparameter set, the data set, the numbers of training
+and evaluation images, and additional sizes of the data set (such as the number of classes).
 """
 ZOO_RATE = 1e-6
 """Learning rate for networks of the zoo.
@@ -62,7 +62,7 @@ on random images.
 PIPELINE_IMAGES = 512
 """Number of images on which the rate of the pipeline is measured.
 
-The warm-up reads 10 % of this number before the measurement.
+Before the measurement, the pipeline reads 10 % of this number of images as a warm-up.
 """
 
 
@@ -72,7 +72,8 @@ def full_size(
 ) -> Workload:  # fmt: skip
     """Return a workload of the reference's size on a CPU device.
 
-    Its data set counts are those of the prepared data, or otherwise the published counts.
+    The data set's counts are read from the prepared data if `data` is given. Otherwise, they are
+    the published counts.
     """
     name, _, model = workload.partition(":")
     kind, chosen, dataset, images, sizes = KINDS[name]

@@ -10,10 +10,10 @@ Debian's package dataset-fashion-mnist contains real images:
 
 A run uses a single device with --cores cores, seed 1, and the hyperparameters of profile=demo. With
 --epochs N, training ends after N epochs instead of at the target. The output is JSON. For each
-framework, it contains the top-1 accuracy and validation loss after each epoch, the seconds of the
-run's clock, and the seconds and CPU seconds of the whole command. others_share is the share of the
-run's cores that unrelated processes used. If others_share is above 0.1, the machine was busy, and
-the seconds are too long by about this share.
+framework, the output contains the top-1 accuracy and validation loss after each epoch, the seconds
+that the run logged, and the seconds and CPU seconds of the whole command. The number others_share
+is the share of the run's cores that unrelated processes used. If others_share is above 0.1, the
+machine was busy, and the seconds are too long by about this share.
 """
 
 from __future__ import annotations

@@ -5,17 +5,17 @@
 
 A step processes a single image of 800×1333 pixels on CPU cores.
 
-torchvision's model has frozen batch norm, `trainable_layers=3`, and torchvision's conventions.
-TensorFlow and MXNet have no such model. For these two frameworks, the suite is compared with plain
-loops (benchmarks/bare/), which follow the suite's conventions. All models have the same weights,
-image, objects, and 512 regions. They execute the whole step except reading the image. torchvision
-matches all anchors within the step. In the suite and in the plain loops, the data loader matches
-the anchors. If no core is idle, add `anchors_in_loader_seconds` (on a single core) to the step time
-of the suite and the plain loops.
+For PyTorch, the suite is compared with torchvision's MaskRCNN, which has frozen batch norm,
+`trainable_layers=3`, and torchvision's conventions. For TensorFlow and MXNet, which lack such a
+model, the suite is compared with plain loops (benchmarks/bare/). The plain loops follow the suite's
+conventions. All models have the same weights, image, objects, and 512 regions. All models execute
+the whole step except reading the image. torchvision matches all anchors within the step. In the
+suite and in the plain loops, the data loader matches the anchors. If no core is idle, add
+`anchors_in_loader_seconds` (on a single core) to the step time of the suite and the plain loops.
 
-The processes of a round run in turn. Shares are medians over rounds of the ratios within a round,
-for elapsed seconds and for CPU seconds. On a busy machine, only the shares of CPU seconds are
-reliable. The output is JSON.
+The processes of a round run in turn. The output contains shares of elapsed seconds and of CPU
+seconds. A share is the ratio of two models within a round, and the output contains the median over
+rounds. On a busy machine, only the shares of CPU seconds are reliable. The output is JSON.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COMPARED_MODELS = {
 
 
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
-    """Run a model in a process, and return its JSON output."""
+    """Run a model in a separate process, and return its JSON output."""
     if model == "suite":
         names = ("framework", "precision", "cores", "steps")
         words = [
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
 def anchor_seconds(inputs: str) -> float:
     """Return the seconds to label and sample the image's anchors on a single core.
 
-    The result is the minimum of five measurements.
+    The minimum of five measurements is returned.
     """
     box, levels = np.load(inputs)["box"], anchors.levels(REFERENCE_MODEL, 800, 1344)
     seconds = []

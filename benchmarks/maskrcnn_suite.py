@@ -5,9 +5,9 @@
 
 The model has full size, and a step processes a single image of 800×1333 pixels. The output is JSON
 with the seconds and CPU seconds per step, the maximum resident set size, the number of regions, the
-number of positive regions, and the loss. For PyTorch, the output also contains `parts`, the seconds
-of each part of a step. With --inputs, the script writes weights and inputs for the plain loops
-instead.
+number of positive regions, and the loss. For PyTorch, the output also contains `parts`: the seconds
+of each phase of a step. With --inputs, the script only writes the weights and inputs of the plain
+loops to INPUTS.npz.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Clock:
         self.seconds: dict[str, float] = defaultdict(float)
 
     def watch(self, owner: Any, name: str, part: str) -> None:
-        """Replace a method with a timed version, whose time is added to `part`."""
+        """Replace a method with a timed version that adds its seconds to `seconds[part]`."""
         function: Callable[..., Any] = getattr(owner, name)
 
         def timed(*arguments: Any, **options: Any) -> Any:
@@ -113,7 +113,7 @@ class Clock:
 
 
 def watched(trainer: Any) -> Clock:
-    """Return a clock that measures the parts of a trainer's step."""
+    """Return a clock that measures the phases of a trainer's step."""
     clock = Clock()
     for owner, name, part in (
         (trainer.model, "stage_maps", "trunk"),
@@ -132,9 +132,9 @@ def watched(trainer: Any) -> Clock:
 
 
 def count_regions() -> dict[str, int]:
-    """Return a dictionary with `regions` and `positives` of the latest step.
+    """Return a dictionary with the numbers of `regions` and `positives` of a step.
 
-    Every later step updates the dictionary.
+    Every training step updates the returned dictionary.
     """
     found: dict[str, int] = {}
     sampled = host.sampled
@@ -151,7 +151,7 @@ def count_regions() -> dict[str, int]:
 
 
 def parts(clock: Clock, steps: int) -> dict[str, float]:
-    """Return the seconds per step of parts that do not overlap."""
+    """Return the seconds per step of phases that do not overlap."""
     each = {name: seconds / steps for name, seconds in clock.seconds.items()}
     each["rpn_and_input"] = each.pop("first_half") - each["trunk"] - each["pyramid"]
     each["sampling_and_masks"] = each.pop("host") - each["proposals"]
@@ -172,7 +172,7 @@ def parts(clock: Clock, steps: int) -> dict[str, float]:
 def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, Any]:
     """Measure a training step.
 
-    If `eager` is true, the parts of the step are also timed individually.
+    If `eager` is true, the phases of the step are also timed individually.
     """
     regions, clock = count_regions(), watched(trainer) if eager else None
     wall, cpu = time.perf_counter(), time.process_time()

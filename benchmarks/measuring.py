@@ -47,7 +47,7 @@ def parser_with(doc: str | None, /, **options: str | float) -> argparse.Argument
 def head(benchmark: str, cores: int = 0) -> dict[str, object]:
     """Return the context of a benchmark's results, such as the machine and the date.
 
-    `cores` is the number of cores that were used, or 0 for all cores.
+    `cores` is the number of cores that the benchmark used, or 0 for all cores.
     """
     return {
         "benchmark": benchmark,
@@ -68,7 +68,7 @@ def environment(framework: str) -> Any:
     """Return the framework's environment for runs on CPUs."""
     from suite.common.run_config import EnvironmentConfig
 
-    # this module is missing in a framework's environment
+    # a framework's environment lacks a package that this module imports
     from suite.environments.environment import resolve
 
     return resolve(EnvironmentConfig(), registry.load_framework(framework).environments["cpu"])
@@ -123,13 +123,13 @@ class Spent:
     cpu_seconds: float
     """User and system time of the process tree.
 
-    Concurrent load on the machine affects this time less than the elapsed time.
+    Concurrent load on the machine affects CPU time less than the elapsed time.
     """
     load_average: float
     """Load average of the last minute at the end of the command."""
 
     def figures(self) -> dict[str, float]:
-        """Return the rounded values for JSON."""
+        """Return the rounded measurements as a dictionary for JSON."""
         return {name: round(value, 1) for name, value in vars(self).items()}
 
 
@@ -166,7 +166,7 @@ def blocks(output: Path) -> list[dict[str, Any]]:
 def children_cpu_seconds() -> float:
     """Return the user and system time of all ended child processes.
 
-    Only children whose exit was waited for are included.
+    A child process is included after this process has waited for its exit.
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -175,7 +175,7 @@ def children_cpu_seconds() -> float:
 def median_ratio(
     over: Sequence[Mapping[str, float]], under: Sequence[Mapping[str, float]], key: str
 ) -> float:
-    """Return the median, over rounds, of the ratio of `key` within a round."""
+    """Return the median, over rounds, of the ratio of `over[key]` to `under[key]`."""
     return round(statistics.median(a[key] / b[key] for a, b in zip(over, under, strict=True)), 3)
 
 
@@ -188,8 +188,8 @@ def in_turns(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the results of `run` for each name and round.
 
-    The order of the names rotates from round to round. After each round, a line with `label` and
-    the latest value of `key` for each name is printed to stderr.
+    The order of the names rotates from round to round. After each round, the function prints a line
+    to stderr with `label` and, for each name, the round's value of `key`.
     """
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):

@@ -3,16 +3,16 @@
     python -m benchmarks.ncf_roofline [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2]
         [--rounds 5]
 
-The model has full size with ML-20M's counts and batch size 65,536 in fp32, on a single device of 1
-or 2 cores. The roofline is computed as:
+The full-size model is trained in fp32 with ML-20M's counts and batch size 65,536, on a single
+device of 1 or 2 cores. The roofline is computed as:
 
     roof seconds = floating-point operations / GEMM rate + bytes / copy bandwidth
 
-Two rooflines are computed. The first uses the framework's GEMM rate at the layers' shapes. The
-second uses the highest GEMM rate of all frameworks on this machine. The rates are measured between
-the runs (bare/rates.py). The evaluation scores 1,000 candidates for each user of a generated data
-set with ML-1M's counts, with full-size layers. The roofline of the evaluation uses the operations
-of the plain forward pass. The output is JSON.
+Two rooflines are computed. The first roofline uses the framework's GEMM rate at the layers' shapes.
+The second roofline uses the highest GEMM rate of all frameworks on this machine. The rates are
+measured between the runs (bare/rates.py). The evaluation uses full-size layers, and scores 1,000
+candidates for each user of a generated data set with ML-1M's counts. The roofline of the evaluation
+uses the operations of the plain forward pass. The output is JSON.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from suite.common import registry
 BATCH = 65_536
 STEPS = 16
 FORWARD_OPERATIONS = 2 * (256 * 256 + 256 * 128 + 128 * 64 + 128)
-"""Operations of the linear layers per sample in a forward pass. Training needs three times as
-many.
+"""Operations of the linear layers per sample in a forward pass. A training step needs three
+times as many operations.
 """
 PARAMETERS = 31_832_577
 ADAM_PASSES = 7
-"""Number of passes over the parameters by Adam. Adam reads the gradient, the weight, and two moment
-estimates, and writes the weight and both moment estimates.
+"""Number of passes of Adam over an array of the parameters' size. Adam reads the gradient, the
+weight, and two moment estimates, and writes the weight and both moment estimates.
 """
 ROW_BYTES = 4 * (64 + 64 + 128 + 128)
 """Size of a sample's embedding rows in bytes."""
 EMBEDDING_PASSES = 5
-"""Number of passes over a sample's embedding rows. The gather reads and writes the rows. The
-gradient reads twice and writes once.
+"""Number of passes over a sample's embedding rows. The gather reads the rows and writes them to the
+output. The backward pass reads twice and writes once.
 """
 USERS, ITEMS, RATINGS = 6_040, 3_706, 60
 
@@ -78,7 +78,7 @@ def training_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
 
 
 def evaluation_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
-    """Return the scored pairs per second at the roofline.
+    """Return the scored (user, item) pairs per second at the roofline.
 
     A pair requires a forward pass and a gather of its embedding rows.
     """
@@ -124,7 +124,7 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
 
 
 def fractions(row: dict[str, list[float]], best_gemm: float, copy: float) -> dict[str, float]:
-    """Return medians, and the fractions of the rooflines that they reach."""
+    """Return medians, and each median rate as a fraction of its roofline."""
     gemm, train, pairs = (statistics.median(row[key]) for key in ("gemm", "train", "pairs"))
     return {
         "own_gemm_gflops": round(gemm, 1),

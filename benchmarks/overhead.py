@@ -3,15 +3,16 @@
     python -m benchmarks.overhead [--frameworks pytorch,tensorflow,mxnet]
         [--profile synthetic|demo] [--cores 2] [--rounds 7]
 
-Both programs use the same model, data, and batch size.
+The suite and the bare loop use the same model, data, and batch size.
 
 * `synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were generated in
   advance, so that only the training loops differ.
 * `demo`: small steps. Both programs sample new negatives in every epoch (the bare loop without
   rejection).
 
-The programs run in turn for `--rounds` rounds. The output is JSON with the median of each program
-and their ratio. The bare loops are in benchmarks/bare/ and do not import the suite.
+The two programs run in turn for `--rounds` rounds. The output is JSON with the median rate of each
+program and the ratio of the two medians. The bare loops are in benchmarks/bare/ and do not import
+the suite.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ BARE_BATCHES = 8
 
 
 def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[float, RunSpec]:
-    """Run the suite, and return its training samples per second and the run.
+    """Run the suite, and return its training samples per second and the run's `RunSpec`.
 
     The rate excludes the first block of steps if the run has several blocks.
     """
@@ -68,7 +69,7 @@ def dump_data(run: RunSpec, path: Path) -> None:
     """Write the data for the bare loop.
 
     With profile=synthetic, the data are batches from the suite. Otherwise, the data are the
-    positives from which the loop samples.
+    positives, for which the bare loop samples negatives.
     """
     workload = registry.load_workload("ncf")(run.settings, run.dataset_info)
     if run.settings.profile == "demo":

@@ -48,7 +48,7 @@ def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
 
 
 def jpeg(seed: int, height: int, width: int, quality: int) -> bytes:
-    """Generate a photograph as a JPEG, with color at half the resolution."""
+    """Generate a photograph as a JPEG with chroma subsampling (half resolution)."""
     encoded: bytes = simplejpeg.encode_jpeg(photo(seed, height, width), quality, "RGB", "420")
     return encoded
 
@@ -103,8 +103,8 @@ def write_coco(root: Path, count: int, quality: int) -> int:
 def coco_objects(image: int) -> list[dict[str, Any]]:
     """Generate the objects of an image.
 
-    The number of objects has a geometric distribution, the sides are around 55 pixels, and 10 % of
-    the objects have two polygons.
+    The number of objects has a geometric distribution. Boxes have a height and width of around 55
+    pixels, and 10 % of the objects have two polygons.
     """
     random = np.random.default_rng(image)
     found: list[dict[str, Any]] = []
@@ -125,7 +125,7 @@ def coco_objects(image: int) -> list[dict[str, Any]]:
 
 
 def _outline(random: np.random.Generator, corner: np.ndarray, size: np.ndarray) -> list[float]:
-    """Return x, y, x, y, … of a star-shaped polygon that nearly fills a box."""
+    """Return x, y, x, y, … of a star-shaped polygon that nearly fills a bounding box."""
     turn = np.sort(random.uniform(0, 2 * np.pi, 3 + int(random.geometric(1 / POINTS_MEAN))))
     radius = random.uniform(0.7, 1, len(turn))[:, None] / 2
     points = corner + size * (0.5 + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1))

@@ -3,8 +3,8 @@
     python -m benchmarks.prepare_imagenet [--train 1281167] [--val 50000]
 
 The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders.
-All photographs are in memory, so the results do not include the time of a disk. Peak memory is the
-maximum resident set size of any process. The output is JSON.
+All photographs are in host memory, so the measured time does not include disk reads. Peak memory is
+the maximum resident set size of any process. The output is JSON.
 """
 
 from __future__ import annotations

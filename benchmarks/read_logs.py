@@ -2,11 +2,11 @@
 
     python -m benchmarks.read_logs [--logs 1000] [--kilobytes 50] [--rounds 3]
 
-Both readers read the same files in turn, in a single process on a single core. Half of the logs are
-like the suite's logs (records only). The other half are like a submitter's logs (records between
-the output of a training script). The parser only splits lines into records, whereas the suite's
-reader also interprets the records. The targets are at most 10 seconds for 1,000 logs of 50 KB, and
-three times the speed of the parser. The output is JSON.
+The suite's reader and the parser read the same files in turn, in a single process on a single core.
+Half of the logs contain only log records, like the suite's logs. The other half also contain the
+output of a training script between the log records, like a submitter's logs. The parser only splits
+lines into records, whereas the suite's reader also interprets the records. The targets are at most
+10 seconds for 1,000 logs of 50 KB, and three times the speed of the parser. The output is JSON.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def record(
 
 
 def head(rng: random.Random) -> Iterator[str]:
-    """Yield the first lines of a log: the identity, the settings, and `run_start`."""
+    """Yield the first lines of a log: submitter and system, settings, and `run_start`."""
     identity = {
         "benchmark": "ncf",
         "org": "DEMO",
@@ -79,7 +79,7 @@ def head(rng: random.Random) -> Iterator[str]:
 def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
     """Yield the end time and the lines of each epoch, including its evaluation.
 
-    `noise` is the number of lines from a training script per epoch.
+    `noise` is the number of lines per epoch that a training script printed.
     """
     now = START_MS + 1000
     for epoch in count(1):
@@ -137,14 +137,14 @@ def seconds_of(work: Callable[[Path], object], files: Sequence[Path]) -> float:
 def parse(path: Path) -> tuple[list[Any], list[Any]]:
     """Parse a file with mlperf-logging.
 
-    Returns its records and the lines that could not be parsed.
+    Returns the log records and the lines that could not be parsed.
     """
     parsed: tuple[list[Any], list[Any]] = mlp_parser.parse_file(str(path), ruleset=RULESET)
     return parsed
 
 
 def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
-    """Measure both readers in turn on both kinds of logs.
+    """Measure the suite's reader and mlperf-logging's parser in turn on both kinds of logs.
 
     Returns medians over the rounds.
     """
@@ -176,7 +176,7 @@ def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
 def main() -> None:
     """Generate the logs, run the benchmark, and print its results.
 
-    The benchmark also checks that both readers find the same records.
+    The benchmark also checks that the suite's reader and the parser find the same records.
     """
     parser = parser_with(__doc__, logs=1000, kilobytes=50, rounds=3)
     args = parser.parse_args()

@@ -12,13 +12,14 @@ does not contain any of them.
 
 `corpus` downloads the packages on the command line with apt-get, or reads the files in --debs. By
 default, the packages are those in real_text_packages.txt. `corpus` extracts the German message
-catalogs and writes {train,dev,test}.{en,de} with a sentence per line. English sentences are unique,
-ignoring letter case and digits. A hash of the text selects the sentence pairs for dev and test.
+catalogs and writes {train,dev,test}.{en,de} with a sentence per line. The corpus contains no two
+English sentences that differ only in letter case or digits. A hash of the text selects the sentence
+pairs for dev and test.
 
 `train` ends a run that takes longer than --minutes. The BLEU scores of such a run are those of the
-evaluations before its end. Concurrent load on the machine affects the wall-clock time, but not the
-CPU minutes. If two commands run at the same time with --cores 1, pin them to different cores
-(taskset -c 0, taskset -c 1).
+evaluations before the run was ended. Concurrent load on the machine affects the wall-clock time,
+but not the CPU minutes. If two commands run at the same time with --cores 1, pin the commands to
+different cores (taskset -c 0, taskset -c 1).
 """
 
 from __future__ import annotations
@@ -49,13 +50,15 @@ from benchmarks.measuring import PROJECT, parser_with, show
 from workloads.common.text import bleu, sources
 
 PACKAGES = PROJECT / "benchmarks" / "real_text_packages.txt"
-"""List of Debian 12 packages with German message catalogs. The packages have 300 MB."""
+"""List of Debian 12 packages with German message catalogs. The total size of the packages is 300
+MB.
+"""
 CATALOGUE = re.compile(r"(^|/)de(_DE)?/LC_MESSAGES/[^/]+\.mo$|/[^/]*de_DE\.mo$")
 HELD_OUT = {"test": 500, "dev": 500}
 WORDS = (4, 50)
 """Minimum and maximum number of words in a sentence."""
 RATIO = 2.5
-"""Maximum ratio between the numbers of words in a sentence and its translation."""
+"""Maximum ratio between the numbers of words in a source sentence and its translation."""
 ITERATIONS = 8
 """Number of expectation-maximization iterations for the word-by-word lexicon."""
 MEDIUM_GNMT = ("workload.hidden=256", "workload.layers=3")
@@ -72,13 +75,15 @@ RUNS: dict[str, tuple[int, tuple[str, ...]]] = {
     "gnmt-pytorch-medium": (4, (*MEDIUM_GNMT, "workload.learning_rate=0.002")),
     "transformer-pytorch-medium": (6, (*MEDIUM_TRANSFORMER, "workload.learning_rate=0.0015")),
 }
-"""Maps the name of a run (workload, framework, size) to its number of epochs, and to overrides
-of the demo's settings.
+"""Maps the name of a run (workload, framework, size) to the pair (number of epochs, overrides of
+the demo's settings).
 """
 
 Floats = npt.NDArray[np.float64]
 _ODD = re.compile(r"[<>%{}\\|=_&$@#~`*\[\]/^\0]|--|\.\w|:$")
-"""Pattern of markup, placeholders, options, and paths, which are not sentences."""
+"""Pattern of markup, placeholders, options, and paths. Messages that match the pattern are not
+sentences.
+"""
 _MNEMONIC = re.compile(r"[_&](?=\w)")
 _PLAIN = str.maketrans(
     {
@@ -128,7 +133,7 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
         texts = []
         for table in (originals, translations):
             length, start = struct.unpack_from(f"{order}2I", catalogue, table + 8 * number)
-            # use only the first plural form
+            # Use only the first plural form of a message.
             texts.append(catalogue[start : start + length].split(b"\0")[0])
         try:
             yield texts[0].decode().split("\4")[-1], texts[1].decode()
@@ -139,7 +144,8 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
 def sentences(original: str, translation: str) -> Iterable[tuple[str, str]]:
     """Yield the sentence pairs of a message.
 
-    If original and translation have different numbers of sentences, the whole message is a pair.
+    If original and translation have different numbers of sentences, the whole message becomes one
+    pair.
     """
     sides = [
         " ".join(_MNEMONIC.sub("", text.translate(_PLAIN)).split())
@@ -150,7 +156,7 @@ def sentences(original: str, translation: str) -> Iterable[tuple[str, str]]:
 
 
 def is_kept(pair: tuple[str, str]) -> bool:
-    """Check whether a pair looks like a sentence and its translation."""
+    """Check whether a pair of strings looks like a sentence and its translation."""
     if pair[0] == pair[1] or any(_ODD.search(side) for side in pair):
         return False
     counts = sorted(len(side.split()) for side in pair)
@@ -299,9 +305,9 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
-    """Return the CPU seconds so far of a process and its descendants.
+    """Return the CPU seconds that a process and its descendants have used.
 
-    For descendants that have ended, the last measurement counts.
+    If a descendant has ended, its CPU seconds are those of the last measurement before its end.
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         for each in (process, *process.children(recursive=True)):
@@ -314,7 +320,7 @@ def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
 def train_run(name: str, arguments: argparse.Namespace, output: Path) -> dict[str, Any]:
     """Train once, and return BLEU after each epoch.
 
-    The minutes and CPU minutes since the start of the command are returned with each BLEU value.
+    Each BLEU score is returned with the minutes and the CPU minutes since the start of the command.
     """
     workload, framework, _ = name.split("-")
     epochs, sizes = RUNS[name]
@@ -388,7 +394,7 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run a subcommand, and print its results with the machine and the versions."""
+    """Run a subcommand, and print its results with the machine and the software versions."""
     parser = parser_with(__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
     of_corpus, of_baselines, of_train = (

@@ -7,12 +7,13 @@ The prediction for two devices is based on measured steps on a single device and
 all-reduces. The two devices are CPU devices with one core each. Each round runs all-reduces on two
 devices, and a demo on a single device with two batch sizes. The step times at the two batch sizes
 determine the model's parameters t0 and c. Each round also runs the same demo on two devices with a
-batch size in between. Predicted and measured step times are medians over rounds.
+batch size between these two batch sizes. Predicted and measured step times are medians over rounds.
 
 `--link` is the name of the link between the devices in the output. `--several` sets overrides for
-every run on two devices, for example to distribute the run over two hosts. With `--beside`, two
-runs on a single device run at the same time, each on a separate core, and the slower run counts.
-The parameters t0 and c then include the contention for memory and other load. The output is JSON.
+every run on two devices, for example to distribute the run over two hosts. With `--beside`, every
+single-device measurement runs the demo twice at the same time, on separate cores, and uses the
+longer step time. The parameters t0 and c then include the contention for memory and other load. The
+output is JSON.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ DEMOS = {"ncf": Demo((2_048, 8_192), 4_096, 600), "resnet50": Demo((8, 32), 16, 
 
 
 class Runs:
-    """Runs of the suite, each in a separate folder."""
+    """Runs the suite repeatedly. Each run has a separate folder."""
 
     def __init__(
         self, folder: Path, framework: str, several: Sequence[str], in_pairs: bool
@@ -61,14 +62,14 @@ class Runs:
         self.in_pairs = in_pairs
 
     def record(self, devices: int, *words: str) -> RunRecord:
-        """Run once, and return the parsed log."""
+        """Run the suite once, and return the parsed log."""
         (found,) = self.records(devices, [()], *words)
         return found
 
     def records(
         self, devices: int, prefixes: Sequence[Sequence[str]], *words: str
     ) -> list[RunRecord]:
-        """Run several commands in parallel, each with its prefix, and return the parsed logs."""
+        """Run the suite once per command prefix, in parallel, and return the parsed logs."""
         first, self.count = self.count, self.count + len(prefixes)
         outputs = [self.folder / str(first + number) for number in range(len(prefixes))]
         overrides = [
@@ -90,7 +91,7 @@ class Runs:
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
         """Return the seconds of a step with `batch` samples per device, and the parsed log.
 
-        Warm-up and evaluation are not included in the seconds.
+        The seconds of a step do not include warm-up and evaluation.
         """
         words = (
             f"workload={workload}",
@@ -133,7 +134,8 @@ def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[flo
     system = System(
         "measured", "", DEVICES, Interconnect(fit.bytes_per_second, fit.alpha_seconds), None
     )
-    # The overlap is 0, because the cores that compute also transfer the bytes.
+    # The prediction assumes that communication does not overlap with computation (overlap 0),
+    # because the cores that compute also transfer the bytes.
     return step_time(cost, demo.between, DEVICES, record.gradients, system, 0.0).seconds, seconds
 
 

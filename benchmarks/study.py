@@ -2,15 +2,15 @@
 
     python -m benchmarks.study NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
 
-The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON contains the table of `suite
-report` with the printed numbers, two shares per job, and the time and CPU time of the whole
-command. The first share is the share of the job's cores that unrelated processes used. The second
-share is the share of its requested CPU time that the job received. A rate divided by the second
-share estimates the rate on an idle machine.
+The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON output contains the numbers
+of the `suite report` table, two shares per job, and the time and CPU time of the whole command. The
+first share, `others_share`, is the share of the job's cores that unrelated processes used. The
+second share, `cpu_share`, is the CPU time that the job received divided by the CPU time that it
+requested. A rate divided by `cpu_share` estimates the rate on an idle machine.
 
 `--figures` writes the figures study_NAME.svg or study_NAME_NUMBER.svg. `--name` replaces the name
-of the study in these files. `--runs` keeps the runs in a folder, and resumes unfinished runs in the
-folder.
+of the study in the names of the SVG files. `--runs` keeps the runs in a folder, and resumes
+unfinished runs in the folder.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from suite.results.views.study_view import studies, study_section
 def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
     """Map each job folder to the load of the machine during the job.
 
-    The load consists of two shares: the share of the job's cores that unrelated processes used, and
-    the share of its requested CPU time that the job received.
+    The load consists of two shares. `others_share` is the share of the job's cores that unrelated
+    processes used. `cpu_share` is the CPU time that the job received divided by the CPU time that
+    it requested.
     """
     found = {}
     for run in runs:

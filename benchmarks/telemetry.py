@@ -2,9 +2,9 @@
 
     python -m benchmarks.telemetry [--seconds 20] [--processes 8]
 
-Samples are taken once per second as in a run. Idle processes represent the processes of a run. The
-target is 0.5 % of a core. `bare_cpu_seconds_per_sample` is the CPU time of a thread that wakes up
-equally often and only reads the time. The output is JSON.
+Telemetry takes a sample once per second, as in a run. Idle processes represent the processes of a
+run. The target is at most 0.5 % of a core. `bare_cpu_seconds_per_sample` is the CPU time of a
+thread that wakes up equally often and only reads the time. The output is JSON.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def bare(seconds: float) -> tuple[int, float]:
 
 
 def measure(seconds: float, processes: int) -> dict[str, object]:
-    """Return all measurements."""
+    """Return the measurements of telemetry and of the bare thread."""
     children = [subprocess.Popen(["sleep", str(3 * seconds + 60)]) for _ in range(processes)]
     try:
         samples, cpu_seconds = sampled(seconds)

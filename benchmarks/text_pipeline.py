@@ -2,14 +2,15 @@
 
     python -m benchmarks.text_pipeline [--pairs 4000000]
 
-The processed files are generated: lines consist of 32,313 different subwords and have lengths like
-WMT's. Memory is the maximum sum of the resident set sizes of the preparing process and its helpers,
-sampled every 0.05 s. Opening the data, planning an epoch, and making batches are timed in a new
-process whose files are in the page cache. `batches` is the time to make training batches of 128
-pairs for a single replica, without a consumer.
+The benchmark generates processed text files. The lines consist of 32,313 different subwords and
+have lengths like WMT's lines. Peak memory is the maximum sum of the resident set sizes of the
+preparing process and its helper processes, sampled every 0.05 s. Opening the data, planning an
+epoch, and making batches are timed in a new process whose files are in the page cache. `batches` is
+the time to make training batches of 128 pairs for a single replica, without a training step that
+consumes the batches.
 
-The output is JSON. It also contains the load of the machine and the CPU seconds of the preparation.
-The files need about 600 bytes of disk space per pair in $TMPDIR.
+The output is JSON. The output also contains the load of the machine and the CPU seconds of the
+preparation. The files need about 600 bytes of disk space per pair in $TMPDIR.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ LIMITS = {
     "plan_seconds": 2.0,
 }
 DRAWN = 1 << 22
-"""Number of random subwords that are drawn. Each line is a segment of these subwords."""
+"""Length of the random sequence of subwords. Each generated line is a segment of this sequence."""
 BATCHES = 3_000
 
 
 def write_source(folder: Path, pairs: int) -> None:
-    """Write processed files in which frequent subwords are short, as in a real vocabulary."""
+    """Write processed text in which frequent subwords are short, as in a real vocabulary."""
     words = np.array(
         [
             f"{'abcdefgh'[number % 8] * (2 + number.bit_length() // 4)}{number}"
@@ -94,8 +95,8 @@ def prepare(source: Path, destination: Path) -> dict[str, float]:
 def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
     """Return the resident bytes of a process and its descendants.
 
-    Shared pages are counted once per process. `cpu_seconds` receives the CPU seconds of each
-    process.
+    Shared pages are counted once per process. The function writes the CPU seconds of each process
+    to `cpu_seconds`.
     """
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -125,7 +126,7 @@ def measure(folder: Path) -> dict[str, float]:
         batching, lengths, splits, WorkerContext(0, 1, range(1), 1, ("cpu",)), 1, counts.steps
     )
     stream_of_batches = data.train(0, min(BATCHES, counts.steps))
-    next(stream_of_batches)  # this call computes the plan again
+    next(stream_of_batches)  # the first call plans the epoch again, so this call is not timed
     first, pairs, tokens = time.perf_counter(), 0, 0
     for (batch,) in stream_of_batches:
         pairs += batch.global_samples

@@ -4,9 +4,9 @@
         [--size full|demo] [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32]
         [--cores 2] [--rounds 3] [--steps 2]
 
-The benchmark runs on CPU cores. It compares the suite with a plain training loop and with `stock`,
+The benchmark runs on CPU cores. The suite is compared with a plain training loop and with `stock`,
 which is torch.nn.Transformer with the same layer sizes. The attention layers of `stock` have
-biases. translation_step.py describes the metrics in the output.
+biases, unlike those of the suite. The file translation_step.py describes the metrics in the output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 def products(sizes: Any, batch: int, length: int) -> list[Case]:
     """Return the matrix products of a forward pass.
 
-    The list includes the tied classifier and excludes the products inside attention.
+    The list includes the product of the tied output layer and excludes the products inside
+    attention.
     """
     return [
         (batch * length, shape[1], shape[0])

@@ -4,14 +4,16 @@ The benchmark compares implementations of a training step on CPU cores. All batc
 contain only full-length sentences, and are generated in advance. The suite's process first runs
 training steps. The same process then runs the three matrix products of every layer (forward,
 gradient of the input, gradient of the weight) for all sequence positions at once.
-* gemm_share: seconds of the matrix products divided by seconds of a step. `..._cpu` uses the
-  process's CPU seconds, which concurrent load on the machine affects less.
+* gemm_share: seconds of the matrix products divided by seconds of a step. The metric
+  `gemm_share_cpu` is the ratio of CPU seconds, which concurrent load on the machine affects less
+  than elapsed time.
 * bare: a plain training loop (benchmarks/bare/). `bare_onednn` is the same loop with linear layers
   through oneDNN.
 * stock: the framework's model.
-* suite_to_...: steps per second of the suite divided by steps per second of this model.
+* suite_to_MODEL: steps per second of the suite divided by steps per second of MODEL.
 
-Each round measures the shortest of `--steps` steps. The output is JSON with medians over rounds.
+In each round, the shortest of `--steps` steps is measured. The output is JSON with medians over
+rounds.
 """
 
 from __future__ import annotations
@@ -55,14 +57,16 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Kind:
-    """A workload to measure."""
+    """Settings of a translation workload that the benchmark measures."""
 
     workload: type[TranslationWorkload]
     dataset: str
     sizes: Mapping[str, tuple[str, str, int]]
     """Map a value of `--size` to a profile, a hyperparameter set, and a vocabulary size."""
     changed: Callable[[int], Mapping[str, Any]]
-    """Return the hyperparameters for a single bucket of the given sequence length."""
+    """Function that returns the hyperparameters for a single bucket of the given sequence
+    length.
+    """
     tokens: bool
     """True if the workload's batch size is a number of tokens, not of sentences."""
     products: Callable[[Any, int, int], list[Case]]
@@ -111,7 +115,7 @@ def batches(workload: TranslationWorkload) -> Iterator[list[Batch]]:
 def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
     """Return a function that computes all three matrix products of each layer.
 
-    The matrix products use the selected linear backend.
+    The matrix products use the linear backend (oneDNN or MKL) that the workload selects.
     """
     import torch
 

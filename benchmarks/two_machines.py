@@ -3,21 +3,21 @@
     python -m benchmarks.two_machines [--workloads ncf,resnet50] [--framework pytorch]
         [--rate 200mbit] [--rounds 5] [--steps 40]
 
-The benchmark measures training steps of demos on two CPU devices. The machines are network
-namespaces of this machine, each with a dedicated core, connected by a virtual cable
-(testing/machines). Three setups run in turn:
+The benchmark measures training steps of demos on two CPU devices. The two simulated machines are
+network namespaces of this machine, connected by a virtual cable (testing/machines). Each simulated
+machine has a dedicated core. Three setups run in turn:
 * `processes`: two processes on a single machine.
 * `machines`: a process on each machine, with a cable as fast as memory.
-* `slow`: a process on each machine, which sends at most `--rate` (a token bucket, without
-  additional latency).
+* `slow`: a process on each machine, with a cable that transfers at most `--rate` (a token bucket,
+  without additional latency).
 
 All setups train on the same batches. The output is JSON:
-* step_ms: median over rounds of each run's median step.
+* step_ms: median step time of a run, as the median over rounds.
 * overhead: step time of `machines` divided by step time of `processes`, minus 1.
-* exposed_communication_ms: step time of `slow` minus step time of `machines`. A step waits this
-  long for the cable.
-* ideal_ms: time of an all-reduce of the gradients at this rate (each of n machines sends 2 (n - 1)
-  / n of their bytes).
+* exposed_communication_ms: step time of `slow` minus step time of `machines`, which is the time
+  that a step waits for the cable.
+* ideal_ms: ideal time of an all-reduce of the gradients at `--rate`. Each of n machines sends 2 (n
+  - 1) / n of the gradient bytes.
 * exposed_over_ideal: exposed_communication_ms divided by ideal_ms.
 * others_share: maximum share of the cores used by unrelated processes. Results with a share above
   0.05 are unreliable.
@@ -119,7 +119,7 @@ def measured(
     size = 0
     for number in range(arguments.rounds):
         for name, (machine, where) in places.items():
-            # The simulated machine can access this folder.
+            # The simulated machine can access the parent folder of `machine.folder`.
             output = machine.folder.parent / f"{workload}-{name}-{number}"
             folder = run(machine, where, arguments, workload, output)
             found[name].append(figures(folder))
@@ -157,7 +157,8 @@ def main() -> None:
         parser.error(str(error))
     if reason := needs.missing(needs.SSH):
         raise SystemExit(reason)
-    # the simulated machines share only folders that already exist
+    # Create the data root first, because the simulated machines share only folders that exist when
+    # they start.
     data_root().mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         arguments.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))

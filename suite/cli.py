@@ -1,6 +1,7 @@
 """The `suite` command-line program.
 
-Each subcommand is a module in `suite/commands/`, which is only imported if the subcommand is used.
+Each subcommand is a module in `suite/commands/`. The module is imported only if the subcommand is
+used.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
+    """Run one subcommand and return its exit code.
 
     The exit code is 2 for a user error, which is reported in a single line on standard error.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     process.prepare()
     try:
-        if arguments[:1] != ["run"]:  # `suite run` prints the notice itself
+        if arguments[:1] != ["run"]:  # `suite run` prints the notice about an installed copy itself
             print_copy_notice("suite")
         code = _main(arguments)
         sys.stdout.flush()
@@ -119,7 +120,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _on_its_machines(parsed: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Run a command on this machine, or on the machines that its arguments select."""
+    """Run a subcommand on this machine, or on the machines that its arguments select."""
     from suite.commands.arguments import launch_of, without_machines
 
     launch = launch_of(parsed)

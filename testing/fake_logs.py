@@ -78,7 +78,7 @@ IDENTITY = {
 
 
 def line(milliseconds: int, key: str, value: Any = None, **metadata: Any) -> str:
-    """Return a log record whose time is `milliseconds` after START_MS."""
+    """Return a log record with a time stamp `milliseconds` after START_MS."""
     record = {
         "namespace": "",
         "time_ms": START_MS + milliseconds,
@@ -103,9 +103,10 @@ def demo_log(
     evaluation_seconds: float = 0.25,
     **suite_run: Any,
 ) -> list[str]:
-    """Return the log lines of a run under clock v0.5 with one evaluation per epoch.
+    """Return the log lines of a run under the v0.5 clock rule.
 
-    If `status` is None, the status is success if a quality reaches the target 0.635.
+    The run has one evaluation per epoch. If `status` is None, the run is successful if a quality
+    reaches the target 0.635.
     """
     lines = [line(start - 5, "submission_benchmark", "ncf")]
     lines += [line(start - 5, f"submission_{key}", value) for key, value in IDENTITY.items()]
@@ -158,7 +159,7 @@ def demo_log(
 
 
 def write(path: Path, lines: Sequence[str] | bytes) -> Path:
-    """Write lines (strings) or bytes to a file, and create its folder."""
+    """Write lines (strings) or bytes to a file. Create the folder of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(lines if isinstance(lines, bytes) else ("\n".join(lines) + "\n").encode())
     return path
@@ -172,7 +173,10 @@ def write_run(
     log: bool = True,
     **options: Any,
 ) -> Path:
-    """Write a run folder with its log and, if `status` is given, a status.json."""
+    """Write a run folder with its log.
+
+    If `status` is given, a status.json is also written.
+    """
     folder = root / job / f"run_{index}"
     folder.mkdir(parents=True, exist_ok=True)
     if log:
@@ -189,7 +193,7 @@ def foreign(
     benchmark: str = "resnet",
     **more: Any,
 ) -> Path:
-    """Write a foreign log with two epochs.
+    """Write a log of another program with two epochs.
 
     `more` contains keys in addition to the required keys.
     """

@@ -1,4 +1,4 @@
-"""Reads the counters of the stub CUDA driver (tests/gpu_paths/null) in this process."""
+"""Read the counters of the stub CUDA driver (tests/gpu_paths/null) in this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 CALLS = ("emm", "Matmul", "Forward", "Backward")
-"""Substrings of the names of cuBLAS and cuDNN functions that launch kernels."""
+"""Substrings in the names of all cuBLAS and cuDNN functions that launch kernels."""
 
 
 def _is_loaded() -> bool:
@@ -17,15 +17,15 @@ def _is_loaded() -> bool:
 
 
 def reset() -> None:
-    """Reset the counters."""
+    """Reset the counters of the stub CUDA driver."""
     if _is_loaded():
         ctypes.CDLL(None).null_reset()
 
 
 def counts() -> collections.Counter[str]:
-    """Return the counters since the last reset.
+    """Return the counters of the stub CUDA driver since the last reset.
 
-    Without the stub driver, the Counter is empty.
+    The Counter is empty if the stub driver is not loaded.
     """
     if not _is_loaded():
         return collections.Counter()
@@ -37,9 +37,9 @@ def counts() -> collections.Counter[str]:
 
 
 def summed(counted: collections.Counter[str], per: int) -> dict[str, float]:
-    """Return the numbers of launches, copies, and waits, and the number of bytes.
+    """Return the numbers of launches, copies, and waits, and the number of copied bytes.
 
-    Launches are kernels and library calls together. All values are divided by `per`.
+    Launches include kernel launches and library calls. All numbers are divided by `per`.
     """
     found: collections.Counter[str] = collections.Counter()
     for event, number in counted.items():

@@ -1,6 +1,6 @@
 """PYTHONPATH for processes that read hyperparameter sets in a framework's environment.
 
-Workers of a run do not read hyperparameter sets.
+Worker processes do not read hyperparameter sets, so they do not need this PYTHONPATH.
 """
 
 import contextlib
@@ -14,8 +14,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 def with_yaml() -> str:
     """Return a PYTHONPATH with this checkout and the controller's PyYAML.
 
-    The lock files of the frameworks' environments do not contain PyYAML. PyYAML is used without its
-    C extension.
+    The frameworks' environments do not contain PyYAML. Its C extension is not used.
     """
     folder = PROJECT / "build" / "python_path"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Builds logs that pass the rule files of the installed mlperf-logging.
+"""Build logs that pass the rule files of the installed mlperf-logging.
 
-The values are found by solving the checks in the rule files.
+The logged values are chosen to satisfy the checks in the rule files.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _PHASES: tuple[tuple[int, str], ...] = (
     (90_004, "block_stop"),
     (90_005, "run_stop"),
 )
-"""Records after the hyperparameters, as pairs of key and milliseconds after the log's first
-record.
-"""
+"""Records after the hyperparameters, as pairs (milliseconds after the log's first record, key)."""
 _METADATA: Mapping[str, Any] = {
     "epoch_num": 1,
     "first_epoch_num": 1,
@@ -62,14 +60,14 @@ _TRIES: tuple[Any, ...] = (
 
 
 def compliance_folder() -> Path:
-    """Return the folder of the installed rule files."""
+    """Return the folder of mlperf-logging's rule files."""
     from mlperf_logging import compliance_checker
 
     return Path(compliance_checker.__file__).resolve().parent
 
 
 def rule_sets() -> Iterator[tuple[str, str, str]]:
-    """Yield (ruleset, division, benchmark) of every rule file since ruleset 0.7.0.
+    """Yield (ruleset, division, benchmark) of each rule file of ruleset 0.7.0 or later.
 
     The rule files of optimizers are skipped.
     """
@@ -94,12 +92,15 @@ def _entries(file: Path) -> list[dict[str, Any]]:
 
 
 def _code(file: Path, block: str, part: str) -> str:
-    """Return the code of a BEGIN or END block in a rule file, or an empty string."""
+    """Return the code of a BEGIN or END block in a rule file.
+
+    The string is empty if the rule file has no such block.
+    """
     return str(next((entry[block].get(part, "") for entry in _entries(file) if block in entry), ""))
 
 
 def _files(ruleset: str, division: str, benchmark: str) -> Iterator[Path]:
-    """Yield the rule files that the checker applies to a log, in the checker's order."""
+    """Yield the rule files that the compliance checker applies to a log, in order."""
     folder = compliance_folder() / f"training_{ruleset}"
     yield folder / "common.yaml"
     yield folder / f"{division}_common.yaml"
@@ -113,10 +114,10 @@ def _files(ruleset: str, division: str, benchmark: str) -> Iterator[Path]:
 
 
 def _values(tests: list[str], names: dict[str, Any]) -> Iterator[Any]:
-    """Yield values that may satisfy the tests.
+    """Yield candidate values that may satisfy the checks of a key.
 
-    The values are the right-hand sides of comparisons, the constants in the tests, and common
-    values.
+    The candidates are the right-hand sides of comparisons in the checks, the constants in the
+    checks, and common values.
     """
     text = " ".join(tests)
     for formula in re.findall(
@@ -133,7 +134,7 @@ def _values(tests: list[str], names: dict[str, Any]) -> Iterator[Any]:
 
 
 def _solve(tests: list[str], state: dict[str, Any], metadata: Mapping[str, Any]) -> Any:
-    """Return a value that satisfies every test, or 1 if no candidate satisfies them."""
+    """Return a value that satisfies all checks of a key. Return 1 if no candidate does."""
     names = {"s": state, "math": math, "is_integer": lambda value: abs(round(value) - value) < 1e-5}
     record = SimpleNamespace(timestamp=60_000.0)
     for value in _values(tests, names):
@@ -154,14 +155,14 @@ def _tests(rule: Mapping[str, Any]) -> list[str]:
 
 
 def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> list[str]:
-    """Return the lines of a log that follows the rules, if the checks can be solved.
+    """Return the lines of a log that follows the rules, if the checks can be satisfied.
 
     Args:
         ruleset: Ruleset of mlperf-logging.
         division: `closed` or `open`.
-        benchmark: Benchmark of that ruleset.
-        changes: Values by key that are logged instead of the solved values. None omits a record
-            after the hyperparameters.
+        benchmark: Benchmark of the ruleset.
+        changes: Maps keys to values that are logged instead of the chosen values. None omits a
+            record after the hyperparameters.
     """
     files = list(_files(ruleset, division, benchmark))
     rules = {
@@ -173,7 +174,8 @@ def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> lis
     state: dict[str, Any] = defaultdict(
         lambda: True, run_started=False, first_init_start=0.0, compile_time_mins=30
     )
-    for file in files[1:]:  # In the initial state of common.yaml, the run has not started.
+    # In the initial state that common.yaml defines, the run has not started.
+    for file in files[1:]:
         if "loglines" not in (begin := _code(file, "BEGIN", "CODE")):
             exec(begin, {"s": state, "math": math})
     state["init_stopped"] = False

@@ -11,28 +11,29 @@ from workloads.api import Settings, WorkerContext, Workload
 from workloads.common.randomness import bits, integers, normal, stream
 
 IMAGES = 96
-"""Number of images in a data set. The number is small, so that every schedule ends within the
-steps of a test case.
+"""Number of images in a synthetic data set. The number is small, so that every learning-rate
+schedule ends within the steps of a test case.
 """
 
 
 def settings(workload: str, **changes: object) -> Settings:
-    """Return settings of a workload's demo in fp32 on a single core, without data."""
+    """Return the settings of a workload's demo in fp32 on a single CPU core, without data."""
     values = {
         **{"framework": "pytorch", "profile": "demo", "rules": "v0.7", "device": "cpu"},
         **{"devices": 1, "nodes": 1, "cores_per_device": 1, "precision": "fp32"},
         **{"batch_rule": "set", "lr_scaling": "none", "hyperparameter_set": "demo"},
     }
     values |= changes
-    if "round" not in values:  # Reading a round needs PyYAML, which workers do not have.
+    # reading a round requires PyYAML, which the environments of workers do not contain
+    if "round" not in values:
         values["round"] = round_figures(workload, str(values["rules"]))
     return Settings(workload=workload, **values)
 
 
 def round_figures(workload: str, rules: str) -> dict[str, object]:
-    """Return the properties of a round for a workload.
+    """Return the settings that a round defines for a workload.
 
-    If the workload is not installed, only the properties that all workloads share are returned.
+    If the workload is not installed, only the settings that all workloads share are returned.
     """
     kind = (
         registry.load_workload(workload) if workload in registry.names(registry.WORKLOADS) else None
@@ -43,7 +44,7 @@ def round_figures(workload: str, rules: str) -> dict[str, object]:
 
 
 def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
-    """Return settings of a reference run in fp32 on GPUs, with a hyperparameter set."""
+    """Return the settings of a reference run in fp32 on GPUs with a hyperparameter set."""
     chosen = named_sets(kind)[name]
     values = {
         "profile": "reference",
@@ -55,18 +56,19 @@ def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
 
 
 def hyperparameters(chosen: HyperparameterSet, **changes: object) -> dict[str, object]:
-    """Return the hyperparameters of a set, with changes.
+    """Return the hyperparameters of a hyperparameter set, with changes.
 
-    Entries of the set that are separate settings of a run are omitted.
+    Values of the set that are not hyperparameters, such as the batch size, are omitted.
     """
     return {**chosen.plain, **changes}
 
 
 def compiled(framework: str, compile: str) -> str:
-    """Return the compilation mode.
+    """Return the compilation mode for a test.
 
-    The mode is `compile` if it is given, otherwise the framework's default. The default is off,
-    except for MXNet, whose default for users is auto, and for JAX, which always compiles.
+    If `compile` is given, it is returned. Otherwise the default of the framework for tests is
+    returned: off, except for MXNet, whose users' default is auto, and for JAX, which always
+    compiles.
     """
     return compile or ("auto" if framework in ("mxnet", "jax") else "off")
 
@@ -84,9 +86,9 @@ def noise(label: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return weights by name, with noise added to one-dimensional weights.
+    """Return the weights by name. Noise is added to one-dimensional weights.
 
-    One-dimensional weights are biases, and batch-norm scales and shifts.
+    One-dimensional weights are biases, batch-norm scales, and batch-norm shifts.
     """
     found = {}
     for name, value in weights:
@@ -96,7 +98,7 @@ def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 
 def statistics(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Return running statistics like those after training.
+    """Return running statistics that resemble those of a trained network.
 
     The means are around 0, and the variances are around 1.
     """
@@ -111,7 +113,8 @@ def statistics(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
 def pictures(numbers: np.ndarray, size: int) -> np.ndarray:
     """Return smooth random images (B, S, S, 3) uint8.
 
-    `numbers` (B,) contains the indices of the images in a data set.
+    `numbers` (B,) contains the indices of the images in a data set, and `size` is the height and
+    width S in pixels.
     """
     coarse = integers(bits(stream(3, "images"), numbers[:, None], np.arange(8 * 8 * 3)), 256)
     fine = integers(bits(stream(4, "images"), numbers[:, None], np.arange(size * size * 3)), 40)

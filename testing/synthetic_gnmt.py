@@ -1,4 +1,4 @@
-"""Small synthetic test cases for GNMT, identical in every framework's environment."""
+"""Small synthetic GNMT test cases, identical in every framework's environment."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ MODEL = {
     "longest_translation": 12,
 }
 CASES = {"steps": 0.0, "dropout": 0.2}
-"""Dropout of each test case."""
+"""Dropout rate of each test case."""
 
 
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> GNMT:
@@ -42,9 +42,9 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
 
 
 def weights(workload: GNMT) -> dict[str, np.ndarray]:
-    """Return initial weights with which a word depends on the previous words.
+    """Return initial weights with which each output word depends on the previous words.
 
-    Weights that are normally initialized to 0 are changed.
+    Noise is added to weights that are normally initialized to 0.
     """
     drawn = (
         (name, value * (3 if name == "classifier.weight" else 1))

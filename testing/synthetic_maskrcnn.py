@@ -40,10 +40,10 @@ CASES = {
 }
 """Model, classes, images per step, and proposals per device of each test case.
 
-The case `frozen` has the layers of the reference with fewer channels.
+The case `frozen` has the same layers as the reference model, but fewer channels.
 """
 STRIDES = (4, 8, 16)
-"""Strides of the feature maps of `maps_and_regions`."""
+"""Strides of the feature maps that `maps_and_regions` returns."""
 RATE, DECAY = 1e-3, 0.05
 OBJECTS = 5
 LOUD = {
@@ -57,7 +57,7 @@ LOUD = {
 }
 """Factors by which the initial weights of some layers are multiplied.
 
-The outputs of these layers then differ as much as those of a trained network, so that rounding does
+The outputs of these layers then vary as much as those of a trained network, so that rounding does
 not change the order of scores. The factors are small enough that scores are below 1.
 """
 
@@ -85,7 +85,10 @@ def workload(
 
 
 def weights(workload: MaskRCNN) -> dict[str, np.ndarray]:
-    """Return initial weights with larger predictors and changed scales, shifts, biases."""
+    """Return initial weights that resemble those of a trained network.
+
+    The predictors' weights are multiplied by LOUD. Noise is added to scales, shifts, and biases.
+    """
     case = "frozen" if workload.network.frozen else "demo"
     factors = {f"{name}.weight": factor for name, factor in LOUD[case].items()}
     return synthetic.shaken(
@@ -94,17 +97,18 @@ def weights(workload: MaskRCNN) -> dict[str, np.ndarray]:
 
 
 def statistics(workload: MaskRCNN) -> dict[str, np.ndarray]:
-    """Return running statistics like those after training.
+    """Return running statistics that resemble those of a trained network.
 
-    Frozen norms have no running statistics.
+    Frozen batch-norm layers have no running statistics.
     """
     return synthetic.statistics(network.statistics(workload.network))
 
 
 def batch(workload: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> Batch:
-    """Return a replica's batch: smooth random images, random objects, and sampled anchors.
+    """Return a replica's batch of random data.
 
-    If `empty` is true, the images have no objects.
+    The batch contains smooth random images, random objects, and sampled anchors. If `empty` is
+    true, the images contain no objects.
     """
     settings, count = workload.settings, workload.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
@@ -130,9 +134,9 @@ def batch(workload: MaskRCNN, step: int, replica: int = 0, empty: bool = False) 
 def objects(
     workload: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool
 ) -> dict[str, np.ndarray]:
-    """Return random boxes, their labels, and octagons inside the boxes.
+    """Return random boxes, their labels, and octagons inside of the boxes.
 
-    The objects fill only some of the slots, starting with the first.
+    Each image has a fixed number of slots for objects. The objects fill only the first slots.
     """
     shape = (len(numbers), OBJECTS)
     random = uniform(
@@ -166,7 +170,7 @@ def some_objects(
 ) -> tuple[list[list[np.ndarray]], Polygons]:
     """Return objects with `counts` polygons each, as nested lists and as flat arrays.
 
-    The number of polygons of an object may be 0.
+    An object may have 0 polygons.
     """
     plain = [
         [
@@ -185,9 +189,10 @@ def some_objects(
 def regions_of(
     plain: list[list[np.ndarray]], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return thirty objects (30,) of `some_objects`, and regions (30, 4) near the objects.
+    """Return thirty indices of objects, and regions near these objects.
 
-    All objects must have polygons.
+    The objects are those of `some_objects`, and each object must have at least one polygon. The
+    indices have shape (30,), and the regions have shape (30, 4).
     """
     objects = rng.integers(0, len(plain), 30)
     low = np.array([plain[number][0].min(0) for number in objects]) + rng.uniform(-10, 10, (30, 2))
@@ -200,9 +205,10 @@ def sampled_anchors(
     shape: tuple[int, int],
     of_objects: dict[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Return random anchors of each image.
+    """Return random sampled anchors for each image.
 
-    In images with objects, 1/8 of the anchors are positive. The last few slots are unused.
+    In images with objects, 1/8 of the sampled anchors are positive. The last few slots for anchors
+    are unused.
     """
     every = np.concatenate(anchors.level_anchors(workload.settings.model, *shape))
     samples = int(workload.settings.model["rpn_samples"])
@@ -221,10 +227,11 @@ def sampled_anchors(
 
 
 def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """Return feature maps, boxes, levels, and gradients for tests of pooling.
+    """Return feature maps, boxes, levels, and gradients for tests of region pooling.
 
-    The shapes are: three maps (2, 5, h, w), boxes (2, 40, 4) including extreme boxes, the levels of
-    the boxes (2, 40), and gradients (80, 5, side, side) of the pooled regions.
+    The shapes are: three feature maps (2, 5, h, w), boxes (2, 40, 4) including extreme boxes, the
+    feature-map levels of the boxes (2, 40), and gradients (80, 5, side, side) of the pooled
+    regions.
     """
     rng = np.random.default_rng(3)
     maps = [
@@ -241,7 +248,7 @@ def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarra
 def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return boxes (count, 4) in clusters of 20, and their scores in descending order.
 
-    Many scores are equal.
+    Many of the scores are equal.
     """
     rng = np.random.default_rng(9)
     middles = (
@@ -253,10 +260,10 @@ def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return the image, anchor, and box (n, 6) of each proposal.
+    """Return the image, the anchor, and the box of each proposal as an array (n, 6).
 
-    The proposals are sorted by image and anchor, and not by score. `proposals` contains (boxes,
-    anchors) for each image.
+    The proposals are sorted by image and anchor instead of by score. `proposals` contains a pair
+    (boxes, anchors) for each image.
     """
     found = [
         np.column_stack([np.full(len(box), image), anchor, box])
@@ -266,7 +273,7 @@ def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def torchvision_name(name: str) -> str:
-    """Return the name of a parameter in torchvision's MaskRCNN."""
+    """Return the name that torchvision's MaskRCNN uses for a parameter."""
     part, _, rest = name.partition(".")
     layer, _, kind = rest.rpartition(".")
     if part == "fpn":

@@ -1,6 +1,6 @@
-"""Small synthetic data set for NCF's tests, with 501 users and 333 items.
+"""Small synthetic data set for tests of NCF, with 501 users and 333 items.
 
-The data set is so dense that many sampled negatives are rejected.
+Each user has rated so many items that many sampled negatives are rejected.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ ADAM = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "
 def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Return the training pairs (user, item), which are unique and sorted by user.
 
-    The number of items per user is between a few and half of the items.
+    The number of items per user ranges from a few to half of all items.
     """
     chance = 0.02 + 0.5 * uniform(bits(stream(9, "chance"), np.arange(USERS)))
     user, item = np.nonzero(
@@ -35,7 +35,7 @@ def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
 
 
 def write(folder: Path) -> DatasetInfo:
-    """Write the prepared arrays without a manifest, and return the data set's info."""
+    """Write the prepared arrays without a manifest, and return the `DatasetInfo`."""
     user, item = pairs()
     test = np.arange(USERS, dtype=np.int32) % ITEMS
     for name, array in (("train_user", user), ("train_item", item), ("test_item", test)):
@@ -53,7 +53,7 @@ def settings(
 ) -> Settings:
     """Return the settings that NCF's data pipeline reads.
 
-    `changes` replaces any of the settings.
+    `changes` maps setting names to values that replace the defaults.
     """
     return synthetic.settings(
         "ncf", rules="v0.5", devices=2, global_batch_size=global_batch_size, dataset="ml-demo",
@@ -68,7 +68,7 @@ def workload(
     precision: str = "fp32",
     **changes: object,
 ) -> NCF:
-    """Return the workload with the demo's model on the synthetic data set.
+    """Return the demo workload of NCF on the synthetic data set.
 
     The data set is written to `folder`. The last step of an epoch has a single sample.
     """

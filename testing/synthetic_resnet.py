@@ -1,4 +1,4 @@
-"""Small synthetic test cases for ResNet, identical in every framework's environment."""
+"""Small synthetic ResNet test cases, identical in every framework's environment."""
 
 import dataclasses
 
@@ -26,11 +26,11 @@ CASES = {
 }
 """Model, classes, images per step, and hyperparameter set of each test case.
 
-The hyperparameters of the optimizer come from the set. All cases except `uneven` have layer widths
-that torchvision's ResNet supports.
+The hyperparameter set determines the hyperparameters of the optimizer. All cases except `uneven`
+have layer widths that torchvision's ResNet supports.
 """
 INITIALISATION = "truncated_normal_2"
-"""Weight initialization of every test case.
+"""Weight initialization of all test cases.
 
 With larger initial weights, float32 rounding errors would grow ten times as fast over ten steps.
 """
@@ -41,7 +41,8 @@ def workload(
 ) -> ResNet50:
     """Return the workload of a test case.
 
-    Warm-up and decay end within ten steps, because the data set is small.
+    The data set is so small that the warm-up and the decay of the learning rate end within ten
+    steps.
     """
     chosen = CASES[case]
     rate = 0.1 if case == "lars" else 0.002
@@ -64,14 +65,14 @@ def workload(
 
 
 def weights(workload: ResNet50) -> dict[str, np.ndarray]:
-    """Return initial weights with nonzero biases and changed batch-norm scales and shifts."""
+    """Return initial weights, with noise added to biases, batch-norm scales, and shifts."""
     return synthetic.shaken(workload.initial_weights(7))
 
 
 def statistics(workload: ResNet50) -> dict[str, np.ndarray]:
-    """Return running statistics like those after training.
+    """Return running statistics that resemble those of a trained network.
 
-    The means are around 0, and the variances are around those of the layers' outputs.
+    The means are around 0, and the variances are similar to the variances of the layers' outputs.
     """
     found = synthetic.statistics(network.statistics(workload.network))
     scales = {"bn1.running_mean": np.float32(100), "bn1.running_var": np.float32(10_000)}

@@ -11,15 +11,15 @@ from workloads.common.text.workload import TranslationWorkload
 WORDS = 45
 SENTENCES = 6
 EDGES = (9, 14)
-"""Lengths of the buckets. The steps alternate between the two buckets."""
+"""Maximum sentence lengths of the two buckets. Successive steps alternate between the buckets."""
 PAIRS = 600
-"""Number of training pairs, which is sufficient for batches of both buckets."""
+"""Number of training pairs, which is large enough for batches from both buckets."""
 
 
 def sides(workload: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
-    """Return `source`, `target`, `label`, and their lengths for a step's global batch.
+    """Return the global batch of a step: `source`, `target`, `label`, and their lengths.
 
-    The lengths range from the minimum to the bucket's edge.
+    The sentence lengths range from the minimum to the maximum length of the bucket.
     """
     begins, edge, rows = workload.framing.begin is not None, EDGES[step % 2], np.arange(SENTENCES)
     least = 2 if begins else 1
@@ -47,9 +47,9 @@ def sides(workload: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
 
 
 def batch(workload: TranslationWorkload, step: int, replica: int = 0) -> Batch:
-    """Return a replica's share of a step's batch.
+    """Return a replica's shard of a step's batch.
 
-    The shares of the replicas have different numbers of tokens.
+    The shards of the replicas contain different numbers of tokens.
     """
     share = SENTENCES // workload.settings.devices
     mine, whole = slice(replica * share, (replica + 1) * share), sides(workload, step)
@@ -63,7 +63,11 @@ def batch(workload: TranslationWorkload, step: int, replica: int = 0) -> Batch:
 
 
 def evaluation(workload: TranslationWorkload) -> list[Batch]:
-    """Return a batch to translate, with an invalid sentence, and a batch with labels."""
+    """Return two evaluation batches: one with only source sentences, one with labels.
+
+    The first batch is for tests of translation, and the second batch is for tests of the loss. The
+    last sentence of each batch is marked as invalid.
+    """
     arrays = sides(workload, 1)
     number = {"number": np.arange(SENTENCES), "valid": np.arange(SENTENCES) < SENTENCES - 1}
     sources = {name: arrays[name] for name in ("source", "source_length")}
@@ -73,9 +77,10 @@ def evaluation(workload: TranslationWorkload) -> list[Batch]:
 
 
 class Copies:
-    """Decoder that copies the source token by token, starting at position `begin`.
+    """Decoder stub that copies the source sentence token by token.
 
-    `first` is the set of tokens that the first step received.
+    `begin` is the index of the first copied token. `first` is the set of tokens in the first call
+    of `step`.
     """
 
     def __init__(self, begin):

@@ -1,4 +1,4 @@
-"""Small synthetic test cases for SSD, identical in every framework's environment."""
+"""Small synthetic SSD test cases, identical in every framework's environment."""
 
 import dataclasses
 
@@ -28,22 +28,22 @@ CASES = {
 }
 """Model, classes, and images per step of each test case.
 
-The case `uneven` has feature maps of odd sizes, which reveal padding errors.
+The case `uneven` has feature maps of odd sizes, which reveal errors in padding.
 """
 RATE, DECAY = 5e-4, 0.05
 """Learning rate and weight decay.
 
 The learning rate is so small that rounding errors grow slowly. The weight decay is so large that a
-test detects its omission.
+test fails if weight decay is not applied.
 """
 HEADS = 0.2
-"""Factor of the heads' initial weights, with which outputs are as small as those of a trained
-network.
+"""Factor by which the heads' initial weights are multiplied. With this factor, the outputs are as
+small as those of a trained network.
 """
 POSITIVES = 12
 """Approximate number of positive priors per image.
 
-Every feature map has a positive prior. Every fifth image has no positive priors.
+Each feature map has a positive prior. Every fifth image has no positive priors.
 """
 
 
@@ -70,7 +70,7 @@ def workload(
 
 
 def weights(workload: SSD) -> dict[str, np.ndarray]:
-    """Return initial weights with smaller heads and changed batch-norm scales and shifts."""
+    """Return initial weights with smaller heads and noise in batch-norm scales and shifts."""
     drawn, heads = workload.initial_weights(7), ("box", "class")
     return synthetic.shaken(
         (name, HEADS * value if name.startswith(heads) else value) for name, value in drawn
@@ -78,7 +78,7 @@ def weights(workload: SSD) -> dict[str, np.ndarray]:
 
 
 def statistics(workload: SSD) -> dict[str, np.ndarray]:
-    """Return running statistics like those after training.
+    """Return running statistics that resemble those of a trained network.
 
     The means are around 0, and the variances are around 1.
     """
@@ -86,7 +86,7 @@ def statistics(workload: SSD) -> dict[str, np.ndarray]:
 
 
 def batch(workload: SSD, step: int, replica: int = 0) -> Batch:
-    """Return a replica's batch: smooth random images (B, S, S, 3) with synthetic targets."""
+    """Return a replica's batch of smooth random images (B, S, S, 3) and synthetic targets."""
     settings, count = workload.settings, workload.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
     offset, label = targets(numbers, workload)
@@ -103,7 +103,7 @@ def batch(workload: SSD, step: int, replica: int = 0) -> Batch:
 
 
 def targets(numbers: np.ndarray, workload: SSD) -> tuple[np.ndarray, np.ndarray]:
-    """Return the target offsets (B, 4, P) and labels (B, P) of the priors."""
+    """Return the target offsets (B, 4, P) and target labels (B, P) of the priors."""
     priors, classes, model = len(workload.priors), workload.network.classes, workload.settings.model
     places = np.arange(priors)
     cells = zip(model["map_sizes"], shapes_per_cell(model), strict=True)
@@ -126,8 +126,8 @@ def outputs(
     """Return synthetic outputs and targets for tests of the loss.
 
     If `equal` is true, all `logits` are 0. The targets are `labels` and the offsets `wanted`. The
-    second image has no positive priors. More than a quarter of the third image's priors are
-    positive, so the image has too few negatives.
+    second image has no positive priors. In the third image, more than a quarter of the priors are
+    positive, so that the image has too few negative priors.
     """
     logits = (0 if equal else 2) * normal(
         bits(stream(9, "logits"), np.arange(images * (classes + 1) * priors))

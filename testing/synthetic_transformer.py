@@ -14,13 +14,18 @@ __all__ = ["CASES", "MODEL", "batch", "evaluation", "weights", "workload"]
 
 MODEL = {"hidden": 16, "feed_forward": 24, "layers": 2, "heads": 4, "extra_length": 6}
 END = 1
-"""Token id of EOS in the published vocabulary, which follows the padding token."""
+"""Token id of the end of a sentence (EOS) in the published vocabulary. The padding token has the
+previous id.
+"""
 CASES = {"steps": (0.0, "others"), "fairseq": (0.0, "all"), "dropout": (0.1, "others")}
-"""Dropout and form of the smoothed loss of each test case."""
+"""Dropout rate and form of label smoothing in each test case."""
 
 
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> Transformer:
-    """Return the workload of a test case, with a high learning rate after a warm-up step."""
+    """Return the workload of a test case.
+
+    The learning rate is high after a single warm-up step.
+    """
     dropout, over = CASES[case]
     values = synthetic.hyperparameters(
         named_sets(Transformer)["reference"], learning_rate=0.01, warmup_steps=1,
@@ -47,9 +52,9 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
 
 
 def weights(workload: Transformer) -> dict[str, np.ndarray]:
-    """Return initial weights with which translations depend on the source.
+    """Return initial weights with which translations depend on the source sentence.
 
-    Weights that are normally initialized to 0 or 1 are changed.
+    Noise is added to weights that are normally initialized to 0 or 1.
     """
     drawn = workload.initial_weights(7)
     return synthetic.shaken(

@@ -1,1 +1,4 @@
-"""Workloads. Each workload has framework-independent code and a trainer per framework."""
+"""Workloads.
+
+Each workload has framework-independent code and a trainer for each framework.
+"""

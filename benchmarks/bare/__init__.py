@@ -1,4 +1,4 @@
 """Minimal training and input loops with which the benchmarks compare the suite.
 
-None of these modules imports the suite.
+None of the modules in this package imports the suite.
 """

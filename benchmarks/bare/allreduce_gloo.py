@@ -2,8 +2,8 @@
 
     python -m benchmarks.bare.allreduce_gloo RANK COUNT PORT BYTES CORE
 
-Rank 0 prints JSON with the median time of TIMED all-reduces, which follow WARMUPS untimed
-all-reduces. This program does not import the suite.
+Every process runs WARMUPS untimed and then TIMED timed all-reduces. Rank 0 prints JSON with the
+median time of the timed all-reduces. This program does not import the suite.
 """
 
 import json

@@ -1,18 +1,19 @@
 """Batches for the bare loops, as NumPy arrays (user, item, label).
 
-A file with user_0, item_0, label_0, user_1, … contains complete batches, which are repeated in
-turn. A file with train_user, train_item, items, and batch_size contains the positives of a data
-set. From such a file, every epoch contains all positives and four new negatives for each positive,
-shuffled. A negative that equals a positive is not rejected, which is cheaper than correct sampling.
-The short last batch of an epoch is dropped, so that its shape need not be compiled. This module
-does not import the suite.
+The input file has one of two formats. A file with user_0, item_0, label_0, user_1, … contains
+complete batches, over which the loop cycles. A file with train_user, train_item, items, and
+batch_size contains the positives of a data set. With a file of positives, every epoch consists of
+all positives and four new negatives for each positive, shuffled. Random negatives that equal a
+positive are kept, which is cheaper than correct sampling. The last batch of an epoch is dropped if
+it is smaller than the batch size, so that its shape need not be compiled. This module does not
+import the suite.
 """
 
 import numpy as np
 
 
 def stream(path):
-    """Yield batches endlessly."""
+    """Yield batches (user, item, label) endlessly."""
     arrays = dict(np.load(path))
     size = int(arrays.get("batch_size", 0))
     while size:

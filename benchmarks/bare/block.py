@@ -9,7 +9,7 @@ from collections.abc import Callable
 def print_rate(step, read, images, steps, gigaflops):
     """Print the rate over a block of steps as JSON, after two warm-up steps.
 
-    The block ends when `read` returns the loss of the last step.
+    The time of the block ends when `read` returns the loss of the last step.
 
     Args:
         step: Function that runs a training step and returns its loss.
@@ -35,7 +35,7 @@ def print_rate(step, read, images, steps, gigaflops):
 def shortest(run: Callable[[], object], times: int) -> tuple[float, float, object]:
     """Return the minimum seconds and CPU seconds of `times` calls, and the last result.
 
-    A warm-up call precedes the measured calls.
+    A warm-up call of `run` precedes the measured calls.
     """
     run()
     found = []
@@ -50,7 +50,7 @@ def shortest(run: Callable[[], object], times: int) -> tuple[float, float, objec
 def print_shortest(step, steps):
     """Run a warm-up step, then print the time of the shortest of `steps` steps as JSON.
 
-    `step` returns the loss after the step is complete.
+    The function `step` waits until the training step is complete, and returns the loss.
     """
     seconds, cpu, loss = shortest(step, steps)
     print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
@@ -59,7 +59,7 @@ def print_shortest(step, steps):
 def print_mean(step, steps):
     """Run a warm-up step, then print the mean time of `steps` steps as JSON.
 
-    `step` returns its losses and additional values as a dictionary.
+    The function `step` returns a dictionary with the losses and additional values to print.
     """
     step()
     wall, cpu = time.perf_counter(), time.process_time()

@@ -5,13 +5,15 @@
 FOLDER has COCO's layout and contains `priors.npy`: float32 (P, 4), center x, center y, width, and
 height in fractions of the image.
 
-Pillow or torchvision decodes the images, and torchvision's v2 transforms are applied. For ssd, a
-few whole-array operations match the priors. For maskrcnn, pycocotools draws the mask of every
-object, and batches are padded to their largest image. Anchors are not matched, because
-torchvision's model matches them in the training step.
+The library on the command line (Pillow or torchvision) decodes the images, and torchvision's v2
+transforms augment them. For ssd, a few whole-array operations match the priors with the boxes. For
+maskrcnn, pycocotools draws the mask of every object, and images are padded to the largest image in
+their batch. The program does not match anchors, because torchvision's model matches anchors in the
+training step.
 
-The DataLoader has no workers, because the program runs on a single core. For each line on stdin,
-the program prints the rates of a round as JSON. This program does not import the suite.
+The DataLoader has no worker processes, because the program runs on a single core. For each line on
+stdin, the program measures a round and prints the rates as JSON. This program does not import the
+suite.
 """
 
 import json
@@ -31,7 +33,8 @@ from benchmarks.bare.rounds import answer
 
 workload, kind, folder, seconds = sys.argv[1:5]
 torch.set_num_threads(1)
-warnings.simplefilter("ignore")  # Pillow antialiases regardless of the argument `antialias`
+# suppress Pillow's warning that it antialiases regardless of the argument `antialias`
+warnings.simplefilter("ignore")
 
 priors = torch.from_numpy(np.load(f"{folder}/priors.npy"))
 corners = box_convert(priors, "cxcywh", "xyxy")

@@ -3,9 +3,10 @@
     python -m benchmarks.bare.gnmt_tensorflow bare|bare_keras fp32 full|demo
         BATCH LENGTH CORES STEPS
 
-With `bare`, an LSTM multiplies the input of all positions at once, then iterates over the positions
-in a loop of the graph. With `bare_keras`, the LSTMs are tf.keras.layers.LSTM, which has a single
-bias instead of two. This program does not import the suite.
+With `bare`, an LSTM first multiplies the input of all sequence positions by its weights in a single
+product, then iterates over the positions with tf.scan. With `bare_keras`, the LSTMs are
+tf.keras.layers.LSTM, which has a single bias instead of two. This program does not import the
+suite.
 """
 
 import tensorflow as tf
@@ -102,7 +103,7 @@ class Bare:
         return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
 
     def all_variables(self):
-        # the LSTM of Keras has only one bias
+        # An LSTM of Keras has one bias instead of two.
         missing = 4 * self.hidden * len(self.weights) if self.keras else 0
         count = sum(variable.shape.num_elements() for variable in self.variables)
         assert count + missing in GNMT_PARAMETERS.values(), f"{count} parameters"

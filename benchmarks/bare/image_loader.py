@@ -2,15 +2,15 @@
 
     python -m benchmarks.bare.image_loader turbo|eighth|pillow|torchvision FILE_LIST SECONDS WORKERS
 
-* turbo: simplejpeg decodes every whole image into a single buffer.
-* eighth: like turbo, at 1/8 of the size. This is little more than entropy decoding, and no decoder
-  of whole files is faster at any scale.
+* turbo: simplejpeg decodes every whole image into the same buffer.
+* eighth: simplejpeg decodes every image at 1/8 of its size. The time is little more than that of
+  entropy decoding, so no decoder of whole files is faster at any scale.
 * pillow, torchvision: torch's DataLoader with torchvision v2 transforms (random resized crop
   without antialias, flip). The named library decodes the images.
 
-For each line on stdin, the program prints the rates of a round as JSON. With two WORKERS, turbo and
-eighth run two independent processes and add their rates. The sum is the maximum rate of the two
-cores. This program does not import the suite.
+For each line on stdin, the program measures a round and prints the rates as JSON. If WORKERS is 2,
+turbo and eighth run two independent processes, and the program prints the sum of the two rates. The
+sum is the maximum rate of two cores. This program does not import the suite.
 """
 
 import subprocess

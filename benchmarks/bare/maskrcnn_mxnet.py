@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.maskrcnn_mxnet CORES fp32 STEPS INPUTS.npz
 
 The model has two hybrid blocks. Between the two blocks, contrib.box_nms filters the best 2,000
-boxes of each level, NumPy samples 512 regions, and contrib.ROIAlign pools maps and masks.
-maskrcnn_tensorflow.py describes INPUTS and the output. This program does not import the suite.
+boxes of each level, NumPy samples 512 regions, and contrib.ROIAlign pools feature maps and target
+masks. The file maskrcnn_tensorflow.py describes INPUTS and the output. This program does not import
+the suite.
 """
 
 import math
@@ -17,7 +18,7 @@ from benchmarks.bare.block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128
-MEANS = (102.9801, 115.9465, 122.7717)  # order: blue, green, red
+MEANS = (102.9801, 115.9465, 122.7717)  # channel order: blue, green, red
 
 _, precision, steps, path = sys.argv[1:]
 assert precision == "fp32", precision
@@ -35,9 +36,9 @@ FROZEN = ("body_conv1_", "body_layer1_")
 
 
 class Part(mx.gluon.HybridBlock):
-    """A block with the weights whose names begin with any of `beginnings`.
+    """A hybrid block with the weights whose names begin with any of `beginnings`.
 
-    Dots in the names are replaced by underscores.
+    The names of the block's parameters have underscores instead of dots.
     """
 
     def __init__(self, *beginnings):
@@ -80,9 +81,9 @@ class Part(mx.gluon.HybridBlock):
 
 
 class First(Part):
-    """Trunk, pyramid, and RPN.
+    """First hybrid block: trunk, feature pyramid, and RPN.
 
-    Returns the maps, and for each level the logits (1, A_l) and deltas (1, A_l, 4).
+    Returns the feature maps, and for each level the logits (1, A_l) and deltas (1, A_l, 4).
     """
 
     def unit(self, F, x, name, norm, size, outputs, stride=1, relu=True):
@@ -135,9 +136,9 @@ class First(Part):
 
 
 class Second(Part):
-    """Box head and mask head, which are applied to pooled maps.
+    """Second hybrid block: box head and mask head, applied to pooled feature maps.
 
-    Returns logits, deltas of each class, and mask logits for the classes in `label`.
+    Returns class logits, deltas of each class, and mask logits for the classes in `label`.
     """
 
     def dense(self, F, x, name, outputs):
@@ -195,8 +196,8 @@ def proposals(logits, deltas):
 def sample(proposed):
     """Return sampled regions with their targets.
 
-    The result consists of the regions (512, 4) with positive regions first, the labels, the deltas,
-    the number of positive regions, and the object index of each positive region.
+    Returns the regions (512, 4) with positive regions first, their labels and deltas, the number of
+    positive regions, and the object index of each positive region.
     """
     box = np.concatenate([proposed, objects])
     low, high = (

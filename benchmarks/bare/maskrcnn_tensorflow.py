@@ -2,16 +2,17 @@
 
     python -m benchmarks.bare.maskrcnn_tensorflow CORES fp32 STEPS INPUTS.npz
 
-The step is a single tf.function. It applies non_max_suppression to the best 2,000 boxes of each
-level, samples 512 regions with random.shuffle, and applies crop_and_resize to maps and masks. This
-program does not import the suite.
+The step is a single tf.function. The function applies non_max_suppression to the best 2,000 boxes
+of each level, samples 512 regions with random.shuffle, and pools feature maps and target masks with
+crop_and_resize. This program does not import the suite.
 
-INPUTS has `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), all `anchors`
-(A, 4) of levels that end at `level_ends`, the sampled anchors as `anchor` (256,), `anchor_label`,
-`anchor_weight`, and `anchor_offset`, and `weight/NAME` with torchvision's names.
+The file INPUTS has the arrays `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G,
+H, W), all `anchors` (A, 4) of levels that end at `level_ends`, the sampled anchors as `anchor`
+(256,), `anchor_label`, `anchor_weight`, and `anchor_offset`, and the weights as `weight/NAME` with
+torchvision's names.
 
 The output is JSON with the seconds and CPU seconds per step, the maximum resident set size, the
-number of regions, the number of positive regions, and the last losses.
+number of regions, the number of positive regions, and the losses of the last step.
 """
 
 import math
@@ -24,7 +25,7 @@ from benchmarks.bare.block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128
-MEANS = (102.9801, 115.9465, 122.7717)  # order: blue, green, red
+MEANS = (102.9801, 115.9465, 122.7717)  # channel order: blue, green, red
 
 (cores, precision, steps), inputs = sys.argv[1:4], np.load(sys.argv[4])
 assert precision == "fp32", precision
@@ -52,7 +53,7 @@ for name in inputs.files:
     if name.startswith("weight/"):
         value = (
             value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T
-        )  # transposed convolution with the weight shape (2, 2, out, in)
+        )  # a transposed convolution, whose weights have the shape (2, 2, out, in)
         weights[short] = tf.Variable(
             value, trainable=not ("bn" in short or "downsample.1" in short)
         )
@@ -140,8 +141,8 @@ def proposals(logits, deltas):
 def sample(proposed):
     """Return sampled regions with their targets.
 
-    The result consists of the regions (512, 4) with positive regions first, the labels, the deltas,
-    the number of positive regions, and the object index of each positive region.
+    Returns the regions (512, 4) with positive regions first, their labels and deltas, the number of
+    positive regions, and the object index of each positive region.
     """
     box = tf.concat([proposed, objects], 0)
     low, high = (
@@ -173,10 +174,14 @@ def sample(proposed):
 
 
 def crop(x, box, place, side):
-    """Apply ROIAlign with two samples per bin and direction.
+    """Apply ROIAlign with 2 x 2 samples per bin.
 
-    The maps have the shape (b, h, w, C). The boxes (n, 4) are in cells of the map. The result has
-    the shape (n, side, side, C).
+    Args:
+        x: Feature maps (b, h, w, C).
+        box: Boxes (n, 4) in cells of the feature map.
+        place: Index of each box's feature map in the batch.
+        side: Height and width of the pooled maps, which are returned with the shape (n, side, side,
+            C).
     """
     low = box[:, :2]
     step = tf.maximum(box[:, 2:] - low, 1) / (2 * side)

@@ -5,11 +5,11 @@
 The model has frozen batch norm, `trainable_layers=3`, 81 classes, and otherwise torchvision's
 defaults. The optimizer is SGD. This program does not import the suite.
 
-INPUTS has `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), and
-`weight/NAME` with torchvision's names.
+The file INPUTS has the arrays `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G,
+H, W), and the weights as `weight/NAME` with torchvision's names.
 
 The output is JSON with the seconds and CPU seconds per step, the maximum resident set size, and the
-last losses.
+losses of the last step.
 """
 
 import sys

@@ -14,7 +14,8 @@ import time
 
 options = json.loads(sys.argv[2])
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
-os.environ["OMP_NUM_THREADS"] = str(options["cores"])  # MXNet reads this variable when it is loaded
+# MXNet reads OMP_NUM_THREADS when it is imported
+os.environ["OMP_NUM_THREADS"] = str(options["cores"])
 
 import mxnet as mx  # noqa: E402
 from mxnet.gluon import nn  # noqa: E402

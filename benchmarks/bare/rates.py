@@ -2,10 +2,10 @@
 
     python -m benchmarks.bare.rates pytorch|tensorflow|mxnet CORES SAMPLES
 
-The program times the three matrix products of a training step in each layer of NeuMF (forward,
-input gradient, weight gradient) on SAMPLES rows. It also times a copy of 256 MiB (bytes read plus
-bytes written). The output is JSON with gemm_gflops and copy_gigabytes_per_second. This program does
-not import the suite.
+For each layer of NeuMF, the program times the three matrix products of a training step (forward,
+input gradient, weight gradient) with a batch of SAMPLES. The program also times a copy of 256 MiB
+(bytes read plus bytes written). The output is JSON with gemm_gflops and copy_gigabytes_per_second.
+This program does not import the suite.
 """
 
 import json
@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 LAYERS = [(256, 256), (256, 128), (128, 64)]
 REPEATS = 5
 Case = tuple[int, int, int]
-"""Number of rows, inputs, and outputs in a layer's matrix product."""
+"""Shape of a layer's matrix product: batch size, number of inputs, number of outputs."""
 
 
 def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
     """Return a function that computes all three products of each layer with tf.matmul.
 
-    The returned function waits for the results.
+    The returned function waits until all products are computed.
     """
     import tensorflow as tf
 
@@ -44,7 +44,8 @@ def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
 def mxnet_products(cases: Sequence[Case]) -> Callable[[], None]:
     """Return a function that computes all products with FullyConnected(a, b) = a · bᵀ.
 
-    FullyConnected uses oneDNN. mx.nd.dot does not use oneDNN and is half as fast.
+    MXNet's FullyConnected uses oneDNN. In contrast, mx.nd.dot does not use oneDNN and is half as
+    fast.
     """
     import mxnet as mx
 

@@ -3,14 +3,15 @@
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.resnet_mxnet CORES bare|stock|stock_v2 fp32
         BATCH STEPS [PIXELS]
 
-* bare: v1.5 from plain layers.
-* stock: resnet50_v1 of the model zoo. Its strides are on the 1×1 convolutions, so the model needs 6
-  % fewer operations than v1.5.
-* stock_v2: resnet50_v2 of the model zoo. Its strides are on the 3×3 convolutions, as in v1.5.
+* bare: ResNet-50 v1.5 built from plain layers.
+* stock: resnet50_v1 of the model zoo. The strides of resnet50_v1 are on the 1×1 convolutions, so
+  the model needs 6 % fewer operations than v1.5.
+* stock_v2: resnet50_v2 of the model zoo. The strides of resnet50_v2 are on the 3×3 convolutions, as
+  in v1.5.
 
 The models are hybridized with static memory, and the optimizer is SGD. The images are synthetic
-floats in memory, with 224 pixels unless PIXELS is given. The output is JSON with images_per_second
-over a block of steps. This program does not import the suite.
+floats in memory. They have 224 x 224 pixels unless PIXELS is given. The output is JSON with
+images_per_second over a block of steps. This program does not import the suite.
 """
 
 import sys

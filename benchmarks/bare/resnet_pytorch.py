@@ -2,12 +2,12 @@
 
     python -m benchmarks.bare.resnet_pytorch CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-* bare: v1.5 from plain modules, channels-last.
+* bare: ResNet-50 v1.5 built from plain modules, channels-last.
 * stock: torchvision's resnet50, channels-last.
 
-The optimizer is SGD. The images are synthetic floats in memory, with 224 pixels unless PIXELS is
-given. The output is JSON with images_per_second over a block of steps. This program does not import
-the suite.
+The optimizer is SGD. The synthetic images are floats in memory, with 224 x 224 pixels unless PIXELS
+is given. The output is JSON with images_per_second over a block of steps. This program does not
+import the suite.
 """
 
 import sys

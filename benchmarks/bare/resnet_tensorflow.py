@@ -2,13 +2,13 @@
 
     python -m benchmarks.bare.resnet_tensorflow CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-* bare: v1.5 from plain operators.
-* stock: ResNet50 of Keras applications, which is the architecture of 2015 with biases. Its strides
-  are on the 1×1 convolutions, so the model needs 6 % fewer operations than v1.5.
+* bare: ResNet-50 v1.5 built from plain operators.
+* stock: ResNet50 of Keras applications, which is the architecture of 2015 with biases. The strides
+  are on the 1×1 convolutions, so this model needs 6 % fewer operations than v1.5.
 
-The optimizer is SGD. The images are synthetic floats in memory, with 224 pixels unless PIXELS is
-given. The output is JSON with images_per_second over a block of steps. This program does not import
-the suite.
+The optimizer is SGD. The synthetic images are floats in memory, with 224 x 224 pixels unless PIXELS
+is given. The output is JSON with images_per_second over a block of steps. This program does not
+import the suite.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Rounds of a bare loop, which measures once and prints JSON per line on stdin.
+"""Rounds of a bare loop: for each line on stdin, measure once and print JSON.
 
 This module does not import the suite.
 """
@@ -8,20 +8,22 @@ import sys
 import time
 
 WARM_UP_SECONDS = 0.4
-"""Seconds of warm-up before a round. The warm-up fills the caches, and restores memory that the
+"""Seconds of warm-up before a round. The warm-up fills the caches, and pages in memory that the
 kernel may have reclaimed.
 """
 
 
 def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, second=None):
-    """Answer each line on stdin with the rates of a round.
+    """For each line on stdin, measure a round and print its rates.
 
     Args:
-        counts: Iterator that yields the number of items that each unit of work completes.
+        counts: Iterator that yields the number of items (such as images) that each unit of work
+            processes.
         skipped: Number of units of work before the first round.
         seconds: Minimum duration of a round.
         warmup: Seconds of untimed work before each round.
-        second: A concurrent process with the same protocol, whose rates are added.
+        second: A concurrent process with the same protocol. Its rates are added to the printed
+            rates.
     """
     for _ in range(skipped):
         next(counts)

@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.ssd_mxnet CORES bare fp32 BATCH STEPS
 
-The model consists of ResNet-34 up to its third stage, which has stride 1, extra layers, heads, and
-the loss. It is hybridized with static memory. The optimizer is SGD. The images of 300 pixels and
-the targets are synthetic floats in memory. The output is JSON with images_per_second over a block
-of steps. This program does not import the suite.
+The model consists of ResNet-34 up to its third stage (with stride 1), extra layers, heads, and the
+loss. The model is hybridized with static memory. The optimizer is SGD. The images (300 x 300
+pixels) and the targets are synthetic floats in memory. The output is JSON with images_per_second
+over a block of steps. This program does not import the suite.
 """
 
 import sys

@@ -2,9 +2,9 @@
 
     python -m benchmarks.bare.ssd_pytorch CORES bare fp32|bf16 BATCH STEPS
 
-The model consists of torchvision's resnet34 up to layer3, whose stride is changed to 1, extra
-layers, heads, and the loss. It uses the channels-last layout. The optimizer is SGD. The images of
-300 pixels and the targets are synthetic floats in memory. The output is JSON with images_per_second
+The model consists of torchvision's resnet34 up to layer3 (with stride 1), extra layers, heads, and
+the loss. The model uses the channels-last layout. The optimizer is SGD. The images (300 x 300
+pixels) and the targets are synthetic floats in memory. The output is JSON with images_per_second
 over a block of steps. This program does not import the suite.
 """
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.bare.ssd_tensorflow CORES bare fp32|bf16 BATCH STEPS
 
-The step is a single tf.function of plain operators: ResNet-34 up to its third stage, which has
-stride 1, extra layers, heads, the loss, and SGD. The images of 300 pixels and the targets are
+The step is a single tf.function of plain operators: ResNet-34 up to its third stage (with stride
+1), extra layers, heads, the loss, and SGD. The images (300 x 300 pixels) and the targets are
 synthetic floats in memory. The output is JSON with images_per_second over a block of steps. This
 program does not import the suite.
 """

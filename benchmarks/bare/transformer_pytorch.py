@@ -3,7 +3,7 @@
     python -m benchmarks.bare.transformer_pytorch bare|bare_onednn|stock fp32|bf16 full|demo
         BATCH LENGTH CORES STEPS
 
-`stock` is based on torch.nn.Transformer. This program does not import the suite.
+The model `stock` is based on torch.nn.Transformer. This program does not import the suite.
 """
 
 import math

@@ -3,7 +3,7 @@
 Each program has the arguments MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. All sentences consist
 of random words and have the full LENGTH. The loops use the framework's dropout and Adam. After a
 warm-up step, the program times STEPS steps. The output is JSON with the seconds and CPU seconds of
-the shortest step, and the loss. `make(MODEL, *sizes of SIZE)` builds a framework's model. This
+the shortest step, and the loss. A framework's model is built by `make(MODEL, *sizes of SIZE)`. This
 module does not import the suite.
 """
 
@@ -15,7 +15,9 @@ from benchmarks.bare.block import print_shortest
 GNMT = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
 """Vocabulary size, hidden size, and number of layers in the encoder and in the decoder."""
 GNMT_PARAMETERS = {"full": 160_671_297, "demo": 1_477_097}
-"""Number of parameters. The number for `full` is that of the published runs (MLPerf v0.6, v0.7)."""
+"""Number of parameters of GNMT. The number for `full` is that of the published runs (MLPerf v0.6,
+v0.7).
+"""
 GNMT_CLIP = 5.0
 TRANSFORMER = {"full": (33_708, 1_024, 4_096, 6, 16), "demo": (1_253, 128, 512, 2, 4)}
 """Vocabulary size, hidden size, feed-forward size, number of layers, and number of heads."""
@@ -26,7 +28,7 @@ BATCH, LENGTH, CORES, STEPS = map(int, numbers)
 
 
 def pytorch(make, sizes):
-    """Train a PyTorch module that maps (source, target) to logits, and print its time."""
+    """Train a PyTorch module that maps (source, target) to logits, and print the step time."""
     import torch
     from torch.nn import functional
 
@@ -57,10 +59,10 @@ def pytorch(make, sizes):
 
 
 def tensorflow(make, sizes, beta2, epsilon, clip=None):
-    """Train a TensorFlow model, and print its time.
+    """Train a TensorFlow model, and print its step time.
 
     The model creates its `variables` in the first call of `loss(source, target, label)`. For
-    `bare_xla`, XLA compiles the step.
+    `bare_xla`, XLA compiles the training step.
     """
     import tensorflow as tf
 
@@ -98,7 +100,7 @@ def tensorflow(make, sizes, beta2, epsilon, clip=None):
 
 
 def mxnet(make, sizes, clip=None, **of_adam):
-    """Train an initialized block that maps (source, target, label) to the loss.
+    """Train an initialized MXNet block that maps (source, target, label) to the loss.
 
     The additional arrays that `make` returns are also passed to the block.
     """

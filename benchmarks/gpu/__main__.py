@@ -3,8 +3,9 @@
     python -m benchmarks.gpu [right learns fast fed why] [--out build/gpu] [--minutes 10]
         [--workloads ssd,ncf]
 
-The results of completed cases are kept, and a later call skips these cases.
-* right: compares every trainer on the GPU with the CPU, in four precisions.
+The results of completed cases are kept, and a later call skips the completed cases.
+* right: compares the steps and outputs of every trainer on the GPU with those on the CPU, in four
+  precisions.
 * learns: trains seven demos to their targets.
 * fast: trains on synthetic data at the published batch sizes, with 10 warm-up steps and 40 timed
   steps. Runs in bf16 are also repeated on two GPUs if available.
@@ -48,7 +49,7 @@ PER_DEVICE = {
     "ncf": 1_048_576,
 }
 """Batch size per GPU in NVIDIA's v0.7 entries (for NCF, v0.5). The Transformer's batch size is in
-tokens, all others are in samples.
+tokens, and all other batch sizes are in samples.
 """
 PRECISIONS = dict.fromkeys(PER_DEVICE, ("bf16", "fp16", "tf32", "fp32")) | {
     "ncf": ("bf16", "tf32", "fp32")
@@ -61,9 +62,9 @@ Results = dict[str, dict[str, Any]]
 def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, str, str, int]]:
     """Return (name, workload, precision, number of GPUs) for each case of a stage.
 
-    Stage `fast` first measures all workloads in bf16. Then, runs on two GPUs measure the cost of
-    the all-reduce. Runs in fp16 help to choose the value of `precision=auto`. Runs in tf32 measure
-    the speedup over fp32.
+    Stage `fast` first measures all workloads in bf16 on one GPU. Runs on two GPUs then measure the
+    cost of the all-reduce. Runs in fp16 help to choose the value of `precision=auto`. Runs in tf32
+    measure the speedup of tf32 over fp32.
     """
     if stage == "fast":
         kinds = [
@@ -108,7 +109,8 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        lines = (error.stdout or b"").splitlines()  # the error contains bytes, although text=True
+        # `stdout` of the error contains bytes, although text=True
+        lines = (error.stdout or b"").splitlines()
         printed = [line for line in lines if line.startswith(b"{")]
         return {
             **(json.loads(printed[-1]) if printed else {}),
@@ -168,7 +170,7 @@ def result(
     environment: Environment,
     done: Results,
 ) -> dict[str, Any]:
-    """Run a case and return its result."""
+    """Run a case of a stage and return its result."""
     if stage == "right":
         return asked(environment, "benchmarks.gpu.right", workload)
     if stage == "learns":
@@ -268,7 +270,7 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
 def _rows(stage: str, case: str, result: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
     """Yield the table rows of a case.
 
-    The rows of a failed case contain its error, and any results before the error.
+    If the case failed, its only row contains the last line of the error message.
     """
     if "error" in result:
         yield case, result["error"].splitlines()[-1]
@@ -401,7 +403,7 @@ def is_done(result: Mapping[str, Any] | None) -> bool:
 def as_expected(result: Mapping[str, Any]) -> bool:
     """Check whether a case is complete and within its tolerances.
 
-    Only comparisons with the CPU have a tolerance.
+    Only the comparisons with the CPU (stage `right`) have a tolerance.
     """
     parts = [result, *(part for part in result.values() if isinstance(part, dict))]
     return is_done(result) and all(part.get("as_expected", True) for part in parts)

@@ -1,13 +1,13 @@
-"""Stage `fed`: compare steps with the input pipeline with steps on ready batches.
+"""Stage `fed`: compare steps that read the input pipeline with steps on ready batches.
 
     python -m benchmarks.gpu.fed RUN_FOLDER
 
 The stage measures NCF or SSD. RUN_FOLDER is the folder of a run of stage `fast`, whose settings are
 used. The output contains samples per second of the input pipeline alone, of steps that read from
-the pipeline, and of steps on ready batches. For NCF, the input consists of synthetic positives with
-ML-20M's counts and of negatives that are sampled as in a run. An evaluation of all users is also
-measured. For SSD, the input consists of synthetic images with COCO's image size and file size,
-which are read, decoded, cropped, and matched as in a run.
+the pipeline, and of steps on ready batches. For NCF, the positives are synthetic and have ML-20M's
+counts. Negatives are sampled as in a run. For NCF, an evaluation of all users is also measured. For
+SSD, the images are synthetic and have COCO's image size and file size. The images are read,
+decoded, cropped, and matched as in a run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from workloads.common.coco.dataset import CocoFolders
 
 STEPS, AHEAD = 20, 5
 IMAGES, QUALITY = 256, 94
-"""Number of photographs, and the JPEG quality at which the files have COCO's file size."""
+"""Number of images, and the JPEG quality at which the files have COCO's file size."""
 
 
 def write_positives(folder: Path, facts: DatasetInfo) -> None:
@@ -48,7 +48,7 @@ def write_positives(folder: Path, facts: DatasetInfo) -> None:
 def on_real_input(run: RunSpec, folder: Path) -> Any:
     """Return the workload of a run, changed to read generated data in `folder`.
 
-    The original run uses synthetic batches.
+    The run in the run folder was trained on synthetic batches.
     """
     kind, settings = load_workload(run.settings.workload), run.settings
     if settings.workload == "ncf":

@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu.right WORKLOAD [--device cuda:0]
 
-The stage compares ten training steps and the outputs for two batches in every precision. The output
-is JSON.
+In every precision, the stage compares the losses of ten training steps and the outputs for two
+evaluation batches with those of fp32 on the CPU. The output is JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from workloads.ncf.sampling import training_key
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 MOST = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 6e-2, "fp16": 2e-2}
-"""Maximum relative difference between the losses and those of fp32 on the CPU.
+"""Maximum relative difference between the losses on the GPU in each precision and the losses on the
+CPU in fp32.
 
 Rounding errors grow over ten steps. The limits are initial estimates that no run on a GPU has
 confirmed.
@@ -35,8 +36,8 @@ confirmed.
 def trained(case: Case, device: str, precision: str) -> dict[str, Any]:
     """Return the losses of all steps, and the `outputs` for two evaluation batches.
 
-    The outputs are computed before the training steps. The result also contains `waits`, the first
-    operation in a step that waits for the device.
+    The outputs are computed before the training steps. The returned dictionary also contains
+    `waits`: the first operation in a step that waits for the device.
     """
     trainer: Any = case.trainer(device, precision)
     outputs = {
@@ -74,7 +75,7 @@ def _waits(trainer: Any, case: Case) -> str:
 def compared(name: str, device: str) -> dict[str, Any]:
     """Compare each precision on the device with fp32 on the CPU.
 
-    A result is `as_expected` if it is within its tolerance.
+    The result of a precision is `as_expected` if its differences are within the tolerance.
     """
     case_ = case(name)
     plain, found = trained(case_, "cpu", "fp32"), dict[str, Any]()
@@ -108,7 +109,7 @@ def compared(name: str, device: str) -> dict[str, Any]:
 def kernels() -> dict[str, Any]:
     """Check that the Triton kernels run and agree with PyTorch.
 
-    The hash for dropout must equal the host's hash bit for bit.
+    The dropout hash on the device must equal the dropout hash on the host bit for bit.
     """
     import torch
 
@@ -159,7 +160,7 @@ def samples() -> bool:
 def norm() -> bool:
     """Check that fused batch norm, sum, and ReLU equal PyTorch's operators up to rounding.
 
-    The gradients are also compared.
+    The outputs and the gradients are compared.
     """
     import torch
     import torch.nn.functional as F

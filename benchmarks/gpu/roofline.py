@@ -4,13 +4,15 @@
 
 Each RUN_FOLDER contains the run.json of a run on a single GPU or on the stub CUDA driver.
 
-The output is JSON with the operations of a step, the bytes that each operator reads and writes, and
-lower bounds of the step time in milliseconds. Of an embedding table, only the accessed rows count.
-Caches are not modeled. All values are means over ten batches, because sentences differ in length. A
-bound is the sum, over all operators, of the larger of two times. The first time is the operations
-divided by half of the card's peak rate in the run's precision. The second time is the bytes divided
-by 80 % of the card's bandwidth. On the stub driver, the output also contains the driver's counters
-and `host_ms`. `host_ms` is the median step time, which is only the time of the host.
+The output is JSON with the floating-point operations of a step, the bytes that each operator reads
+and writes, and lower bounds of the step time in milliseconds. For an embedding table, only the
+bytes of the accessed rows are counted. Caches are not modeled. All numbers are means over ten
+batches, because sentences differ in length. The lower bound of a step is the sum of the lower
+bounds of all operators. The lower bound of an operator is the larger of its compute time and its
+memory time. The compute time is the operator's operations divided by half of the card's peak rate
+in the run's precision. The memory time is the operator's bytes divided by 80 % of the card's
+bandwidth. On the stub driver, the output also contains the driver's counters and `host_ms`: the
+median step time, which is only the time of the host.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from suite.common.runspec import RunSpec
 from testing import null_counts
 
 CARDS = {"H200": (990.0, 4.8), "H100": (990.0, 3.35), "A100 80GB": (312.0, 2.0)}
-"""Maps the name of an SXM card to its TFLOP/s in bf16 without sparsity and its TB/s. Source:
-NVIDIA's data sheets.
+"""Maps the name of an SXM card to the pair (TFLOP/s in bf16 without sparsity, memory bandwidth in
+TB/s). Source: NVIDIA's data sheets.
 """
 OF_BF16 = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5, "fp32": 1 / 15}
 """Peak rate in each precision, relative to bf16."""

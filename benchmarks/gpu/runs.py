@@ -1,4 +1,4 @@
-"""Read runs from their run.json, and prepare them for training in this process."""
+"""Read runs from their run.json, and prepare the runs for training in this process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from suite.launch.base import worker_context_from_env
 
 
 def runs_from_command_line(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
-    """Yield the run folders on the command line, with their runs as workers read them.
+    """Yield each run folder on the command line, with the run as a worker reads it.
 
-    `doc` is the docstring of the script.
+    The docstring `doc` of the script is the help text of the command line.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -15,14 +15,14 @@ from torch.utils.flop_counter import register_flop_formula
 
 TAKES = ("embedding", "index_select", "gather", "index")
 ADDS = ("scatter_add_", "index_add_", "index_copy_", "index_put", "embedding_dense_backward")
-"""Operators that access only some rows of a table."""
+"""Operators that write only some rows of a table."""
 LEVELS = 4
-"""Number of pyramid levels from which Mask R-CNN pools."""
+"""Number of levels of the feature pyramid from which Mask R-CNN pools regions."""
 
 
 @register_flop_formula(torch.ops.aten._cudnn_rnn)
 def _of_rnn(x: Any, weights: Any, *_: Any, **__: Any) -> int:
-    """Return the FLOPs of an RNN: two per weight for each position of each sentence."""
+    """Return the FLOPs of an RNN: two per weight, position, and sentence."""
     return 2 * x[0] * x[1] * sum(weight[0] * weight[1] for weight in weights if len(weight) == 2)
 
 
@@ -32,7 +32,10 @@ def _of_rnn_backward(x: Any, weights: Any, *_: Any, **__: Any) -> int:
 
 
 class Traffic(TorchDispatchMode):
-    """Counts the bytes that each operator and Triton kernel reads and writes, by name."""
+    """Counts the bytes that each operator and Triton kernel reads and writes.
+
+    The counts are stored by the name of the operator or kernel.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,11 +62,11 @@ class Traffic(TorchDispatchMode):
     def launched(self, name: str, args: Any) -> None:
         """Count the bytes of a Triton kernel, which reads or writes each array once.
 
-        An array that is passed twice is counted once.
+        An array that is passed as two arguments is counted once.
         """
         arrays = {tensor.data_ptr(): tensor for tensor in args if isinstance(tensor, torch.Tensor)}
         sizes = _sizes(list(arrays.values()))
-        if name == "pool":  # each launch writes only the regions of its level
+        if name == "pool":  # each launch of `pool` writes only the regions of its level
             sizes[-1] //= LEVELS
         self.bytes[f"Triton: {name}"] += sum(sizes)
 
@@ -85,7 +88,7 @@ class Traffic(TorchDispatchMode):
 def _sizes(values: Any) -> list[int]:
     """Return the sizes in bytes of the tensors on the device.
 
-    The size of an expanded tensor is that of its storage.
+    The size of an expanded tensor is the size of its storage.
     """
     tensors = [
         tensor

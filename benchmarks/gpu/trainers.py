@@ -1,6 +1,6 @@
 """Trainers of the six workloads on any device, with small synthetic batches.
 
-The batches are those of the tests.
+The unit tests use the same synthetic batches.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Case:
 
     workload: Workload
     weights_of: Callable[[Any], Arrays]
-    """Function that returns the initial weights of a workload. The shapes depend on the precision,
-    because narrow precisions pad the vocabulary.
+    """Function that returns the initial weights of a workload. The shapes of the weights depend
+    on the precision, because the vocabulary is padded in narrow precisions.
     """
     batches: list[Batch]
     evaluation: list[Batch]

@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu.wheels [--python 3.12] [--out build/gpu/wheels]
 
-The wheels are the suite itself and its dependencies that container images of PyTorch lack. On the
-machine without a package index, run:
+The wheels are the suite itself and those dependencies of the suite that container images of PyTorch
+lack. On the machine without a package index, run:
 
     python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl
     PYTHONPATH=SITE python3 -m benchmarks.gpu
@@ -23,10 +23,10 @@ NEEDED = (
     "hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools",
     "turbojpeg", "sacremoses", "joblib", "subword-nmt", "mock",
 )  # fmt: skip
-"""Packages that container images of PyTorch usually lack.
+"""Dependencies of the suite that container images of PyTorch usually lack.
 
-The images usually contain NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML,
-and NVML.
+Container images of PyTorch usually contain NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow,
+sacreBLEU, PyYAML, and NVML.
 """
 WITHOUT_WHEEL = ("antlr4-python3-runtime",)
 """Packages for which the package index has no wheel."""

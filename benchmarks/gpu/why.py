@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu.why RUN_FOLDER
 
-RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. The first variant has no
-change. The output is JSON with the step time and the longest kernels of each variant.
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. The first variant of the
+step is unchanged. The output is JSON with the step time and the longest kernels of each variant.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ STEPS, AHEAD = 20, 10
 def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
     """Return the median time and the peak memory of a training step.
 
-    The time is measured with CUDA events. With `profile`, the result also contains the ten longest
-    `kernels`, and `device_busy`: the total time of all kernels divided by the step time.
-    `device_busy` is above 1 if kernels overlap.
+    The time is measured with CUDA events. With `profile`, the returned dictionary also contains the
+    ten longest `kernels`, and `device_busy`: the total time of all kernels divided by the step
+    time. `device_busy` is above 1 if kernels overlap.
     """
     import torch
 
-    # frees the previous trainer, so that the peak memory is that of the current trainer alone
+    # Free the previous trainer, so that the measured peak memory is that of the current trainer
+    # alone.
     gc.collect()
     torch.cuda.reset_peak_memory_stats()
     seconds: list[float] = []
@@ -60,7 +61,7 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
 
 
 def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Map the name of each change to a function that measures it."""
+    """Map the name of each change to a function that measures a step with the change."""
 
     def with_settings(**changes: Any) -> Callable[[], dict[str, Any]]:
         return lambda: step_ms(
@@ -88,9 +89,9 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def main() -> None:
-    """Measure all variants, and print all results after each variant.
+    """Measure all variants of the step.
 
-    The results are printed early, because a later variant may hang.
+    All results so far are printed after each variant, because a later variant may hang.
     """
     for _, run in runs_from_command_line(__doc__):
         found: dict[str, Any] = {}

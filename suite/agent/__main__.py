@@ -1,6 +1,7 @@
 """`python -m suite.agent --lease SECONDS` executes requests from standard input.
 
-The agent writes its answers to standard output. The controller is connected to both streams.
+The agent writes its answers to standard output. The controller is connected to the agent's standard
+input and output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The agent executes the controller's requests on one machine and reports events.
 
-Events report changes of the machine's processes and of the files that these processes write. The
+Events report changes of the machine's processes and of the files that the processes write. The
 agent checks its processes ten times per second. The agent exits when the connection closes or its
 lease expires.
 
@@ -57,14 +57,14 @@ from workloads import files
 
 TICK_SECONDS = 0.1
 MAX_BYTES = 4 << 20
-"""Maximum number of bytes sent per tick, summed over all files.
+"""Maximum number of file bytes sent per tick, summed over all files.
 
-The limit prevents that a worker with endless output delays heartbeats.
+Without `MAX_BYTES`, a worker with endless output would delay the heartbeats.
 """
 MAX_BACKLOG = 200
 """Maximum number of queued messages. Above this number, only heartbeats are added to the queue.
 
-The limit prevents that the queue fills the memory while the connection is down.
+Without `MAX_BACKLOG`, the queue could fill the memory while the connection is down.
 """
 READ_BYTES = 1 << 20
 """Maximum number of bytes that a `read` request returns. The controller uses `read` for data
@@ -74,13 +74,13 @@ FROM_SCHEDULER = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 
 class Agent:
-    """Executes the requests of one controller during any number of successive runs."""
+    """Executes the requests of one controller for any number of successive runs."""
 
     def __init__(self, wire: MessageStream, lease_seconds: float) -> None:
         self.wire = wire
         self.lease_seconds = lease_seconds
         self.folder: Path | None = None
-        """Folder that the workers of the run write to. None between runs."""
+        """Folder that the workers of the run write to. The attribute is None between runs."""
         self.started: dict[str, subprocess.Popen[bytes]] = {}
         self._network: PrivateNetwork | None = None
         self._reported_exits: set[str] = set()
@@ -220,8 +220,8 @@ class Agent:
 
         Args:
             run: Content of run.json.
-            watches_pids: Use process ids to check whether workers are alive. False in containers,
-                where process ids differ from those of the machine.
+            watches_pids: Use process ids to check whether workers are alive. `watches_pids` is
+                false for workers in containers, whose process ids differ from those on the machine.
         """
         self._forget_run()
         self._scratch = Scratch()
@@ -242,7 +242,8 @@ class Agent:
     def _put(self, name: str, at: int, data: str) -> Done:
         """Append a chunk of data to a file of the run.
 
-        The agent does not send the file back, because the controller already has it.
+        The agent does not send the file to the controller, because the controller already has the
+        file.
 
         Args:
             name: Name of the file.
@@ -265,7 +266,7 @@ class Agent:
             name: Name of the process, such as `worker-0`.
             arguments: The command line.
             env: Environment variables, added to the machine's environment variables.
-            private: Start the process in a private network, which the run's private processes
+            private: Start the process in a private network that all private processes of the run
                 share.
         """
         assert self.folder is not None
@@ -287,7 +288,7 @@ class Agent:
         return WorkerState(pid in self._pids.values() and processes.is_stopped(pid))
 
     def _ping(self) -> Done:
-        """Answer after a tick, so that all earlier events are sent before the answer."""
+        """Answer after the next tick, so that all earlier events are sent before the answer."""
         self.tick()
         return Done()
 
@@ -298,7 +299,8 @@ class Agent:
             ending: Command that ends the containers.
         """
         processes.end_descendants()
-        # Run this command after `end_descendants`, which would end the command too.
+        # Run the command `ending` after `end_descendants`, which would otherwise end the command
+        # too.
         children.run_ending(ending)
         self.tick()
         self._ship(math.inf)
@@ -310,7 +312,7 @@ class Agent:
     ) -> None:
         """Run a command in a thread.
 
-        When the command ends, the agent sends its exit code and output as the answer.
+        When the command ends, the agent answers with the command's exit code and output.
         """
 
         def work() -> None:

@@ -1,7 +1,7 @@
 """Send new file contents of a folder as events.
 
-Each heartbeat file is sent in full whenever it changes. For every other file, only the appended
-bytes are sent.
+Each heartbeat file is sent in full whenever the file changes. For every other file, only the
+appended bytes are sent.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class FileTailer:
     """Detects new contents of the files in a folder. Subfolders are ignored."""
 
     def __init__(self, folder: Path) -> None:
-        """Start to follow `folder`. Files that already exist are never sent."""
+        """Start to follow the files in `folder`. Files that already exist are never sent."""
         self.folder = folder
         self.known_files = {entry.name for entry in os.scandir(folder)}
         """Names of files that are never sent, because the controller already has them."""
         self._sent: dict[str, tuple[int, int]] = {}
         """Maps a file name to the file's inode and the number of bytes already sent.
 
-        For a heartbeat file, the values are the inode and the modification time (ns).
+        A heartbeat file is mapped to its inode and its modification time (ns).
         """
 
     def new(self, most_bytes: float) -> Iterator[FileEvent | HeartbeatEvent]:
@@ -37,8 +37,8 @@ class FileTailer:
         worker wrote before it.
 
         Args:
-            most_bytes: Approximate maximum number of bytes to send. Heartbeats are sent even if the
-                maximum is reached or 0.
+            most_bytes: Approximate maximum number of bytes to send. Heartbeats are sent even if
+                `most_bytes` is reached or 0.
         """
         names = sorted(
             entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False)

@@ -1,8 +1,9 @@
 """Message streams between controller and agent, with one JSON object per line.
 
-Both sides send a keep-alive message when idle. JSON escapes line breaks, so each line is exactly
-one message (suite/agent/messages.py). A reader thread and a writer thread serve the streams, so
-neither side blocks while its peer is slow. If the connection is down, messages are queued.
+Controller and agent send a keep-alive message when idle. JSON escapes line breaks, so each line is
+exactly one message (suite/agent/messages.py). A reader thread and a writer thread serve the
+streams, so neither process blocks while its peer is slow. If the connection is down, messages are
+queued.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 BEAT_SECONDS = 1.0
-"""Maximum interval in seconds between two messages.
+"""Maximum interval in seconds between two sent messages.
 
 If the queue is empty, the writer sends `{}` as a keep-alive message.
 """
 STRANGE_LINES = 20
-"""Maximum number of lines to keep that are not messages. Examples are greetings of a login
-shell, or the error message of an agent that failed to start.
+"""Maximum number of received non-message lines to keep. Examples are greetings of a login shell, or
+the error message of an agent that failed to start.
 """
 
 Message = Mapping[str, Any]
 
 
 class MessageStream:
-    """One end of the connection between controller and agent.
+    """The controller's or the agent's end of the connection between them.
 
     `send` queues a message, and `received` yields the messages that have arrived.
     """
@@ -40,7 +41,7 @@ class MessageStream:
         self.ended = threading.Event()
         """Set when the peer has closed the connection."""
         self.strange: list[str] = []
-        """The most recent lines that were not messages."""
+        """The last `STRANGE_LINES` received lines that were not messages."""
         self._reader, self._writer = reader, writer
         self._incoming: queue.Queue[Message | None] = queue.Queue()
         self._outgoing: queue.Queue[Message | None] = queue.Queue()
@@ -71,8 +72,7 @@ class MessageStream:
                     if seconds > 0
                     else self._incoming.get_nowait()
                 )
-                # At the end of the stream, put the end marker back into the queue, so that later
-                # calls do not wait.
+                # Put the end marker back into the queue, so that later calls do not wait.
                 if message is None:
                     self._incoming.put(None)
                     return

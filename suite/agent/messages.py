@@ -38,7 +38,7 @@ class ExitEvent:
     code: int
     """Exit code, or the negative signal number if a signal ended the process."""
     full_disk: str
-    """Description of the machine's full disk if the process failed. The string is empty if no
+    """Message about a full disk of the machine if the process failed. The string is empty if no
     disk is full.
     """
 
@@ -209,13 +209,13 @@ LEAVE = Request("leave", Done)
 
 @dataclass(frozen=True)
 class Response:
-    """Answer of the agent to a request. The content is not decoded yet."""
+    """Answer of the agent to a request. The content of the answer is not decoded yet."""
 
     answer: int
     """Id of the answered request."""
     response: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    """Reason why the request failed, or None if it succeeded."""
+    """Reason why the request failed, or None if the request succeeded."""
 
 
 def encode_event(event: Event) -> dict[str, Any]:
@@ -249,8 +249,7 @@ def decode(kind: type[T], value: Any, ignores_unknown: bool = False) -> T:
 
     Args:
         kind: Class of the result.
-        value: The JSON object. Any value is accepted and checked, because `value` comes from a
-            different process.
+        value: The JSON object. Its type is checked, because a different process wrote the object.
         ignores_unknown: Ignore unknown keys.
 
     Raises:
@@ -306,7 +305,7 @@ def pack(data: bytes) -> str:
 
 
 def unpack(text: str) -> bytes:
-    """Decode a string from `pack` to bytes. Raise MessageError if it is not base64."""
+    """Decode a base64 string from `pack` to bytes. Raise MessageError if it is invalid."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -1,10 +1,10 @@
 """Structured reasons why a run is in the open division.
 
-Logs, tables, and messages contain sentences that are built from these reasons.
+Sentences in logs, tables, and messages are built from the structured reasons.
 
 This module imports only the standard library. Logs contain the sentences in `deviations` and the
 structured reasons in `deviation_facts`. Logs of early versions contain only the sentences.
-`deviation_of_text` translates these sentences to structured reasons.
+`deviation_of_text` translates the sentences in these logs to structured reasons.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ SETTING_NAMES: Mapping[str, str] = {
     "first_decay_samples": "those before the first decay",
     "run_samples": "those of the run",
 }
-"""Maps a setting's name in the configuration to its name in sentences, if the two differ."""
+"""Maps a setting's name in the configuration to its name in sentences, if the two names differ."""
 _FILE_NAMES: Mapping[str, str] = {"rules": "round", "hyperparameter_set": "hyperparameter set"}
-"""Maps a setting that names a user-defined file to a description of that file."""
+"""Maps a setting that names a user-defined file to a description of the file."""
 
 
 class DeviationCode(enum.Enum):
-    """Category of a reason. The enum value is the code in logs."""
+    """Category of a reason for the open division. The enum value is written to logs."""
 
     SETTING = "setting"
-    """No rule allows the value of a setting, or a value that is computed from settings."""
+    """No rule allows the value of a setting, or a number that is computed from settings."""
     USER_FILE = "user_file"
     """The round or the hyperparameter set comes from a user's file."""
     NO_RULES = "no_rules"
@@ -51,7 +51,7 @@ class DeviationCode(enum.Enum):
     DATA_CHANGED = "data_changed"
     """Files of the data set changed during the run."""
     ENVIRONMENT_VARIABLE = "environment_variable"
-    """An environment variable can change the arithmetic."""
+    """An environment variable can change the arithmetic of the workers."""
     PRELOADED_CODE = "preloaded_code"
     """An environment variable or a Python module loads code from outside the suite into the
     workers.
@@ -72,30 +72,32 @@ class Deviation:
 
     code: DeviationCode
     setting: str = ""
-    """Name of the setting or of the environment variable. Empty for reasons without a setting."""
+    """Name of the setting or of the environment variable that causes the deviation. The string is
+    empty for reasons without a setting.
+    """
     value: Json = field(default=None, hash=False)
-    """Value of the setting.
+    """Value of the setting in the run.
 
     For a model, the value contains only the parameters that differ from the reference. None means
-    that the log of an earlier version does not contain the value.
+    that a log of an earlier version does not contain the value.
     """
     allowed: str = ""
-    """Allowed values as a phrase that follows `not` in the sentence. The string is empty if no rule
-    allows any value.
+    """Allowed values of the setting, as a phrase that follows `not` in the sentence. The string is
+    empty if no rule allows any value.
     """
     allowed_values: Json = field(default=None, hash=False)
-    """List of values in the rule, or the round's targets by metric.
+    """List of allowed values in the rule, or the round's targets by metric.
 
     None if the rule does not list values.
     """
     parts: tuple[str, ...] = ()
     """Names of the model parameters that differ from the reference."""
     detail: str = ""
-    """Effect of an environment variable, name of the workload that the round lacks, or the complete
-    sentence, depending on the code.
+    """Additional text, which depends on `code`: the effect of an environment variable, the name
+    of the workload that the round lacks, or the complete sentence.
     """
     sentence: str = ""
-    """Original sentence in the log of an earlier version. The string is empty if `text` builds the
+    """Original sentence in a log of an earlier version. The string is empty if `text` builds the
     same sentence.
     """
 
@@ -146,7 +148,7 @@ class Deviation:
 def deviation_from_json(value: Json) -> Deviation | None:
     """Decode a JSON object of `deviation_facts`, or return None if it is invalid.
 
-    A code that only later versions define becomes `UNKNOWN`.
+    A code from a later version, which this version does not define, becomes `UNKNOWN`.
     """
     if not isinstance(value, Mapping) or not isinstance(value.get("code"), str):
         return None
@@ -172,7 +174,7 @@ def deviation_from_json(value: Json) -> Deviation | None:
 
 
 def data_deviation(note: str) -> Deviation:
-    """Return the deviation for an entry of `DatasetInfo.notes`."""
+    """Return the deviation for a note in `DatasetInfo.notes`."""
     is_unverified = note == fingerprints.NOT_VERIFIED
     return Deviation(
         DeviationCode.DATA_NOT_VERIFIED if is_unverified else DeviationCode.DATA, detail=note
@@ -185,7 +187,7 @@ RESUMED = Deviation(
 
 
 def shown(value: Json) -> str:
-    """Format a value for sentences and tables."""
+    """Format the value of a setting for sentences and tables."""
     if value == "":
         return "none"
     if isinstance(value, bool):
@@ -199,7 +201,7 @@ def shown(value: Json) -> str:
     return str(value)
 
 
-# Sentences in logs of versions without `deviation_facts`
+# The patterns below match sentences in logs of versions without `deviation_facts`.
 
 
 _NAME = "|".join(
@@ -230,7 +232,7 @@ _WITHOUT_RULE = re.compile(
     r"(?P<name>data set|profile|stop|mode|target|decode) (?P<value>\S+)"
     r"|(?P<rate>learning rate) (?P<number>\S+), no multiple of .*"
 )
-"""Pattern for sentences of the first versions, which did not list the allowed values."""
+"""Pattern of sentences in logs of the first versions, which did not list the allowed values."""
 _DATA = re.compile(
     r"counts differ from the published |content not known to be the published |prepared before .*"
     r" content was compared"
@@ -257,8 +259,9 @@ _SETTINGS_BY_NAME = {
 def deviation_of_text(text: str) -> Deviation:
     """Return the deviation for a sentence in a log without `deviation_facts`.
 
-    The `text` of the result equals the sentence. All values are strings because the sentence does
-    not show their types. The only exception are targets, which are numbers by metric.
+    The `text` of the returned deviation equals the sentence. All values in the deviation are
+    strings, because the sentence does not show their types. The only exception are targets, which
+    are numbers by metric.
     """
     deviation = _translate(text)
     return (

@@ -1,4 +1,4 @@
-"""Determine why settings belong to the open division under the rules of a round."""
+"""Determine why a run's settings are in the open division under the rules of a round."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from workloads.api import (
 )
 
 _SPLIT = ("hyperparameters", "hyperparameter_sources", "options", "round")
-"""Settings that are not compared as a whole. Their entries are compared individually or not at
-all.
+"""Settings that are not checked as a whole. The hyperparameters and options inside them are checked
+individually.
 """
 
 
 def find_deviations(
     workload: type[Workload], settings: Settings, **rule_inputs: Json
 ) -> list[Deviation]:
-    """Return the reasons why these settings are in the open division of their round.
+    """Return the reasons why a run's settings are in the open division of their round.
 
     Args:
         workload: Workload of the run.
         settings: Settings of the run.
         rule_inputs: Additional values that the rules check: `seed_source`, `cache_clear`, and the
-            values from `schedule_inputs`. If any are given, only these values are checked.
+            values from `schedule_inputs`. If any `rule_inputs` are given, the settings are not
+            checked.
 
     Raises:
         ValueError: The file of a round or of a hyperparameter set has an error.
@@ -61,7 +62,7 @@ def find_deviations(
 def effective_settings(workload: type[Workload], settings: Settings) -> dict[str, Json]:
     """Return all values that determine the computation of a run, by name.
 
-    The result contains the settings first, then the hyperparameters and options.
+    The returned dictionary contains the settings first, then the hyperparameters and options.
     """
     of_run = {
         item.name: getattr(settings, item.name)
@@ -85,7 +86,8 @@ def schedule_inputs(workload: Workload) -> dict[str, Json]:
     """Return the values for the rules that depend on settings and data set size.
 
     `warmup_samples`, `first_decay_samples`, and `run_samples` use the unit of the workload's batch
-    size. The last two values are None if the schedule has no decay or no last epoch.
+    size. `first_decay_samples` is None if the schedule has no decay. `run_samples` is None if the
+    schedule has no last epoch.
     """
     batch, decay, most = (
         workload.settings.global_batch_size,

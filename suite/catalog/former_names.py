@@ -28,7 +28,7 @@ VALUES: Mapping[tuple[str, Json], Json] = {
     ("plateau", "last_warm_up_rate"): "last_warmup_rate",
     ("timing_each", "stretch"): "interval",
 }
-"""Maps the current name of a setting and a value of an earlier version to the current value."""
+"""Maps a pair (current name of a setting, value in an earlier version) to the current value."""
 _GROUPS = ("hyperparameters", "hyperparameter_sources", "options")
 RUN_FILE: Mapping[str, str] = {
     "facts": "dataset_info",

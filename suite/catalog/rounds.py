@@ -14,11 +14,11 @@ The format is described in docs/dev/add_a_round.md. An example:
         sets: {reference: closed_v0.7, synthetic: reference_1gpu}
         rows: [images, {targets: {at_targets: {top1: 0.759}}, source: "{round}, Benchmarks"}]
 
-Each entry of `rows` is a rule or a string. A string names a list of rules in
-`rounds/shared/rows.yaml`, which is inserted at this position. A rule maps settings to their allowed
-values (`suite.catalog.rules.allowed`). Each rule has a source and an optional condition, `when`.
-Each file is read only once, when its round is first used. Workers cannot read YAML, so they use the
-values in run.json (`Round.figures`).
+Each element of the list `rows` is a rule or a string. A string names a list of rules in
+`rounds/shared/rows.yaml`, which replaces the string. A rule maps settings to their allowed values
+(`suite.catalog.rules.allowed`). Each rule has a source and an optional condition, `when`. Each file
+is read only once, when its round is first used. Workers cannot read YAML, so they use the values in
+run.json (`Round.figures`).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ RULE_INPUTS = (
     "seed_source", "cache_clear", "repeated_share", "left_out_share",
     "warmup_samples", "first_decay_samples", "run_samples",
 )  # fmt: skip
-"""Additional names that rules may use, alongside settings and options. They are the
-`rule_inputs` of `suite.catalog.division.find_deviations`.
+"""Additional names that rules may use, alongside settings and options. The names are the keys of
+the `rule_inputs` of `suite.catalog.division.find_deviations`.
 """
 
 
@@ -77,7 +77,7 @@ def _files(in_folders: tuple[Path, ...]) -> dict[str, Path]:
 
 
 def is_user_defined(name: str) -> bool:
-    """Return True if the round comes from a user's file."""
+    """Return True if the round `name` comes from a user's file."""
     return name in (paths := files()) and not paths[name].is_relative_to(SHIPPED)
 
 
@@ -102,8 +102,8 @@ def find_round(name: str, workload: type[Workload] | None = None) -> ClosedRound
             rules if the workload is None or no shipped round lists the workload.
 
     Returns:
-        The round. None if the round does not exist. Also None if the round does not list the
-        workload, but a shipped round does.
+        The round, or None. The function returns None if the round does not exist, or if a shipped
+        round lists the workload but this round does not.
 
     Raises:
         ValueError: The file has an error. The message names the file and the rule.
@@ -127,7 +127,7 @@ def get_round(name: str, workload: type[Workload]) -> ClosedRound:
     """Return a round by name for a workload.
 
     Raises:
-        ValueError: The round does not include the workload. No other round is substituted, because
+        ValueError: The round does not include the workload. No other round is used instead, because
             targets and timing rules differ between rounds.
     """
     closed = find_round(name, workload)
@@ -143,9 +143,9 @@ def get_round(name: str, workload: type[Workload]) -> ClosedRound:
 
 
 def workload_rounds(workload: type[Workload]) -> dict[str, ClosedRound]:
-    """Map the names of all rounds that include a workload to the rounds.
+    """Return all rounds that include a workload, by name.
 
-    If no shipped round lists the workload, the result contains every round, without rules.
+    If no shipped round lists the workload, every round is returned, without rules.
     """
     by_name = {name: find_round(name, workload) for name in files()}
     return {name: closed for name, closed in by_name.items() if closed is not None}
@@ -170,7 +170,7 @@ def _shared() -> Mapping[str, Json]:
 
 @functools.cache
 def _round(path: Path) -> ClosedRound:
-    """Return the round in a file, without rules."""
+    """Return the round in a file, without the rules of any workload."""
     return ClosedRound(path.stem, **{name: _content(path)[name] for name in _FIGURES})
 
 
@@ -226,7 +226,7 @@ def _all_rows(
 ) -> Iterator[tuple[str, Json]]:
     """Yield the location (for error messages) and the content of each rule.
 
-    Names of shared lists are replaced by the rules in the list.
+    A string in `rows`, which names a shared list, is replaced by the rules in the shared list.
     """
     for number, row in enumerate(rows, 1):
         here = f"{where}: row {number}"
@@ -242,9 +242,9 @@ def _all_rows(
 def _rules(
     where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]
 ) -> Iterator[Rule]:
-    """Yield the rules in an entry of `rows`. Each key of the entry defines a rule.
+    """Yield the rules in an element of the list `rows`. Each key of `row` defines a rule.
 
-    A key is a setting, or several settings separated by spaces.
+    A key is the name of a setting, or the names of several settings separated by spaces.
     """
     is_row = (
         isinstance(row, dict)

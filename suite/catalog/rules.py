@@ -1,9 +1,9 @@
-"""Table of a round's closed-division rules, and the check of settings against it.
+"""Closed-division rules of a round, and the check of settings against these rules.
 
 A rule contains settings, their allowed values, and the section of the MLPerf rules that is the
 source. Several rules for the same setting are alternatives. A run is in the open division if a
 setting has no rule, or if no rule allows the setting's value. Rules are stored as YAML in
-`conf/rounds/`. docs/reference/closed_rules.md lists them.
+`conf/rounds/`. All rules are listed in docs/reference/closed_rules.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = Mapping[str, Json]
 
 Test = Callable[[Json, Values], bool]
 """Function that checks the value of a setting. The second argument contains all values of the
-run.
+run by name.
 """
 
 
@@ -37,11 +37,11 @@ class Allowed:
     """Allowed values of a setting in a rule."""
 
     text: str
-    """Description of the allowed values that can follow `not`, such as `1 or 50`."""
+    """Description of the allowed values, which follows `not` in sentences. Example: `1 or 50`."""
     allows: Test
     listed: Json = None
-    """Values of `one_of`, or targets of `at_targets`. The data set and the targets of a round
-    are read from this attribute.
+    """Values of `one_of`, or targets of `at_targets`. The round's data set and targets are read
+    from this attribute.
     """
     find_differing_parts: Callable[[Mapping[str, Json]], list[str]] | None = None
     """Function that returns the names of the model parameters that are missing or differ from the
@@ -52,7 +52,7 @@ class Allowed:
         return self.text
 
     def holds(self, value: Json, values: Values) -> bool:
-        """Return whether the value is allowed.
+        """Return whether `value` is allowed.
 
         A value of a wrong type is not allowed, for example a string if the rule is `multiple`.
         """
@@ -77,7 +77,7 @@ def one_of(*chosen: Json) -> Allowed:
 
 
 def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
-    """Allow a model whose parameters equal those of the reference.
+    """Allow a model whose parameters equal the parameters of the reference.
 
     The parameters in `free` may have any value.
     """
@@ -93,9 +93,10 @@ def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
 
 
 def at_targets(least: Mapping[str, float]) -> Allowed:
-    """Allow targets that are at least as high as the round's targets.
+    """Allow targets that are at least as high as the targets in `least`.
 
-    Targets for additional metrics are also allowed, because they can only prolong a run.
+    Targets for additional metrics are also allowed, because an additional target can only prolong a
+    run.
     """
     text = " and ".join(f"{metric} {target:g}" for metric, target in least.items()) + " or above"
     return Allowed(
@@ -108,10 +109,10 @@ def at_targets(least: Mapping[str, float]) -> Allowed:
 
 
 def at_most_targets(most: Mapping[str, float]) -> Allowed:
-    """Allow targets that are at most as high as the round's targets.
+    """Allow targets that are at most as high as the targets in `most`.
 
     The rule is for metrics that improve as they fall. Targets for additional metrics are also
-    allowed, because they can only prolong a run.
+    allowed, because an additional target can only prolong a run.
     """
     text = " and ".join(f"{metric} {target:g}" for metric, target in most.items()) + " or below"
     return Allowed(
@@ -135,7 +136,7 @@ def whole(least: int, most: int | None = None) -> Allowed:
 def at_least(least: float | str) -> Allowed:
     """Allow a number that is at least `least`.
 
-    `least` is a number or the name of a setting.
+    The argument `least` is a number or the name of a setting.
     """
     return Allowed(
         f"{shown(least)} or more", lambda value, values: bool(value >= _bound(least, values))
@@ -153,9 +154,9 @@ def above(least: float) -> Allowed:
 
 
 def below(*bounds: float | str) -> Allowed:
-    """Allow a number below all bounds. Each bound is a number or the name of a value.
+    """Allow a number below all bounds. Each bound is a number or the name of a setting.
 
-    A named value of None is ignored.
+    A bound is ignored if the setting that it names is None.
     """
 
     def allows(value: Json, values: Values) -> bool:
@@ -177,14 +178,14 @@ def multiple(of: float) -> Allowed:
 
 
 def power_of_two(of: float) -> Allowed:
-    """Allow `of` times 2^N for any integer N, but not 0."""
+    """Allow `of` times 2^N for any integer N. The value 0 is not allowed."""
     return Allowed(
         f"{shown(of)} · 2^N", lambda value, values: value > 0 and _is_whole(math.log2(value / of))
     )
 
 
 def per_batch(rate: float, batch: int) -> Allowed:
-    """Allow `rate` per `batch` samples of the global batch.
+    """Allow `rate` · global batch size / `batch`.
 
     The value may deviate by the rounding error of the reference.
     """
@@ -195,7 +196,7 @@ def per_batch(rate: float, batch: int) -> Allowed:
 
 
 def per_device(of: float) -> Allowed:
-    """Allow `of` times the batch size per device, up to rounding."""
+    """Allow `of` times the batch size per device, up to rounding errors."""
     text = f"{shown(of)} · global batch / devices"
     return Allowed(
         text,
@@ -212,10 +213,10 @@ LESS_HALVINGS = Allowed(
 
 
 def stretched(boundaries: tuple[float, ...], least: int | None = None) -> Allowed:
-    """Allow a schedule whose boundaries are all multiplied by the same factor.
+    """Allow a schedule whose boundaries are the given boundaries times a common factor.
 
-    The factor is 1 + k/10 for an integer k. k must be at least `least`. If `least` is None, any k
-    with positive boundaries is allowed.
+    The factor is 1 + k/10 for an integer k, where k must be at least `least`. If `least` is None,
+    any k with positive boundaries is allowed.
     """
 
     def allows(value: Json, values: Values) -> bool:
@@ -263,22 +264,22 @@ _KINDS: Mapping[str, tuple[Callable[..., Allowed], str]] = {
     "stretched": (stretched, "numbers"),
     "reference_model": (reference, "list"),
 }
-"""Maps the name of each kind of allowed values to its function and the argument's type (a key of
-`_ARGUMENTS`).
+"""Maps a name such as `one_of` to the function that builds the allowed values, and to the type
+of the function's argument (a key of `_ARGUMENTS`).
 """
 _WITHOUT_ARGUMENT = {"any": ANY, "less_halvings": LESS_HALVINGS}
 
 
 def allowed(entry: Json, model: Mapping[str, Json]) -> Allowed:
-    """Return the allowed values that an entry of a rule describes.
+    """Return the allowed values that a rule gives for a setting.
 
     Args:
-        entry: A value, `any`, `less_halvings`, `reference_model`, or `{KIND: …}`. A `{KIND: …}`
-            entry may have further keys, such as `{whole: 1, most: 4}`.
+        entry: A value, `any`, `less_halvings`, `reference_model`, or `{KIND: …}`, where KIND is a
+            key of `_KINDS`. `{KIND: …}` may have further keys, such as `{whole: 1, most: 4}`.
         model: Parameters of the reference model.
 
     Raises:
-        ValueError: The entry is invalid.
+        ValueError: `entry` is invalid.
     """
     if entry == "reference_model":
         return reference(model)
@@ -302,7 +303,7 @@ def allowed(entry: Json, model: Mapping[str, Json]) -> Allowed:
             if kind == "reference_model"
             else function(first, **further)
         )
-    except TypeError as error:  # a key after the first is unknown or missing
+    except TypeError as error:  # one of the further keys of `{KIND: …}` is unknown or missing
         raise ValueError(f"{kind}: {error}") from None
 
 
@@ -313,10 +314,10 @@ class Rule:
     names: tuple[str, ...]
     allowed: Allowed
     source: str
-    """Section and table row in the round's rules, or file of the MLPerf checker."""
+    """Section and table row in the round's MLPerf rules, or file of the MLPerf checker."""
     when: Mapping[str, Allowed] = field(default_factory=dict)
-    """Condition of the rule: maps settings to the values that they must have for the rule to
-    apply.
+    """Condition of the rule: maps settings to their allowed values. The rule applies if every
+    setting has an allowed value.
     """
 
     def applies(self, values: Values) -> bool:
@@ -336,13 +337,14 @@ class ClosedRound(Round):
     workload, so every run is in the open division.
     """
     listed_optimizers: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Maps an optimizer to the frameworks for which the round's rules list an implementation.
+    """Maps an optimizer to the frameworks for which the MLPerf rules of the round list an
+    implementation.
 
-    Submissions with an implementation that is not listed must show that it is equivalent. An empty
-    mapping means that the round's rules list no implementations.
+    Submissions with an optimizer implementation that is not listed must show that it is equivalent
+    to the reference. An empty mapping means that the rules of the round list no implementations.
     """
     unsupported_reason: str = ""
-    """Element of the round's reference that the workload does not implement.
+    """Element of the round's reference that this suite's workload does not implement.
 
     If the string is not empty, every run under the round is in the open division.
     """
@@ -361,7 +363,7 @@ def deviations(rows: Sequence[Rule], values: Values, names: Iterable[str]) -> li
     Args:
         rows: The closed-division rules of a round.
         values: All values of the run by name. Conditions and bounds of rules may refer to any of
-            them.
+            these names.
         names: Names of the settings to check.
     """
     result = []
@@ -373,7 +375,7 @@ def deviations(rows: Sequence[Rule], values: Values, names: Iterable[str]) -> li
 
 
 def _deviation(setting: str, value: Json, allowed: Sequence[Allowed]) -> Deviation:
-    """Return the deviation of a setting whose value is not in `allowed`."""
+    """Return the deviation of a setting whose value none of the rules in `allowed` allows."""
     text = " or ".join(dict.fromkeys(str(item) for item in allowed))
     if allowed and allowed[0].find_differing_parts is not None:
         parts = tuple(allowed[0].find_differing_parts(value))
@@ -384,7 +386,7 @@ def _deviation(setting: str, value: Json, allowed: Sequence[Allowed]) -> Deviati
 
 
 def _plain(value: Json) -> Json:
-    """Return the value with tuples replaced by lists, as after a JSON round trip."""
+    """Return `value` with tuples replaced by lists, as after a JSON round trip."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -39,7 +39,9 @@ from workloads.api import (
 _ROOT = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _ROOT / "suite" / "shipped" / "conf"
 SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _ROOT / "conf"
-"""Folder of the shipped configuration. In a wheel, the folder is a copy that setup.py makes."""
+"""Folder of the configuration files that the suite ships. In a wheel, the folder is a copy that
+setup.py makes.
+"""
 _user_folders: list[Path] = []
 _TEXT_KEYS = ("sentence", "source", "based_on", "based_on_source")
 
@@ -47,7 +49,7 @@ _TEXT_KEYS = ("sentence", "source", "based_on", "based_on_source")
 def search(folders: Iterable[Path]) -> None:
     """Set the user's folders that are searched for hyperparameter sets and rounds.
 
-    A run that uses a set or round from these folders is in the open division.
+    A run that uses a set or a round from a user's folder is in the open division.
     """
     _user_folders[:] = dict.fromkeys(
         folder.resolve() for folder in folders if folder.resolve() != SHIPPED
@@ -57,7 +59,7 @@ def search(folders: Iterable[Path]) -> None:
 def folders() -> tuple[Path, ...]:
     """Return the folders that are searched for hyperparameter sets and rounds.
 
-    The shipped folder comes first, followed by the user's folders.
+    The suite's configuration folder comes first, followed by the user's folders.
     """
     return (SHIPPED, *_user_folders)
 
@@ -65,7 +67,7 @@ def folders() -> tuple[Path, ...]:
 def named_sets(workload: type[Workload]) -> SetFiles:
     """Return the hyperparameter sets of a workload by name.
 
-    A file is read only when its set is accessed.
+    The file of a hyperparameter set is read only when the set is accessed.
 
     Raises:
         ValueError: Two sets have the same name.
@@ -74,7 +76,7 @@ def named_sets(workload: type[Workload]) -> SetFiles:
 
 
 class HyperparameterSet(dict[str, Hyperparameter]):
-    """Hyperparameter set, which maps each hyperparameter's name to its value and source."""
+    """Hyperparameter set: maps the name of each hyperparameter to its value and source."""
 
     def __init__(self, by_name: Mapping[str, Hyperparameter], sentence: str = "") -> None:
         super().__init__(by_name)
@@ -96,7 +98,7 @@ class HyperparameterSet(dict[str, Hyperparameter]):
 
 @dataclass(frozen=True)
 class _EverySet:
-    """Hyperparameters that the sets of every workload contain."""
+    """Hyperparameters that the sets of all workloads contain."""
 
     global_batch_size: int = hyperparameter("global batch size", minimum=1)
     lr_scaling: str = hyperparameter(
@@ -107,8 +109,8 @@ class _EverySet:
 class SetFiles(Mapping[str, HyperparameterSet]):
     """Hyperparameter sets of a workload by name. A file is read when its set is accessed.
 
-    Access to a set raises ValueError if its file is invalid. The message is a single line with the
-    file and the key.
+    Access to a set raises ValueError if the set's file is invalid. The message is a single line
+    with the file and the key.
     """
 
     def __init__(
@@ -192,7 +194,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         )
 
     def _base(self, path: Path, name: str | None, source: str | None) -> dict[str, Hyperparameter]:
-        """Return the values of the hyperparameter set that `based_on` names."""
+        """Return the values of the hyperparameter set that the key `based_on` names."""
         if name is None:
             return {}
         if name not in self:
@@ -209,7 +211,10 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         source: str | None,
         based_on: Hyperparameter | None,
     ) -> Hyperparameter:
-        """Return the value and source of a key, from a value or `{value: …, source: …}`."""
+        """Return the value and source of a hyperparameter.
+
+        The YAML content `entry` is a value or `{value: …, source: …}`.
+        """
         parts = entry if isinstance(entry, dict) else {"value": entry}
         unknown = [part for part in parts if part not in ("value", "source")]
         if unknown or not parts:
@@ -240,7 +245,7 @@ def content_of(path: Path) -> dict[str, Json]:
 
 
 def _checked(path: Path, name: str, item: Field[Any], value: Json) -> Json:
-    """Check the value of a hyperparameter and return it.
+    """Check the value of a hyperparameter and return the value.
 
     A string such as `1e-8` is converted to a number, because YAML 1.1 reads `1e-8` as a string.
 

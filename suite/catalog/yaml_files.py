@@ -3,7 +3,7 @@
 PyYAML's safe loader reads the files and builds only plain values. The size of a file is limited.
 The loader also rejects duplicate keys, and aliases that expand to very large content. Error
 messages contain the file name and the line number. PyYAML is only imported when the first file is
-read, because workers do not need it.
+read, because workers do not need PyYAML.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ MAX_BYTES = 1 << 18
 seconds.
 """
 MAX_ALIASED = 10_000
-"""Maximum number of values that the aliases in a file may add.
+"""Maximum number of additional values to which the aliases in a file may expand.
 
-Each alias (`*NAME`) repeats a whole list or mapping but costs only a few bytes. The size of nested
-aliases multiplies, so 1 kB of YAML can expand to billions of values when the content is copied, for
-example by OmegaConf.
+Each alias (`*NAME`) repeats a whole list or mapping but needs only a few bytes in the file. The
+sizes of nested aliases multiply. Without `MAX_ALIASED`, 1 kB of YAML could expand to billions of
+values when the content is copied, for example by OmegaConf.
 """
 _MAX_SHOWN = 40
-"""Maximum number of characters of a value that an error message repeats."""
+"""Maximum number of characters of an invalid value that an error message shows."""
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-r"""Control characters that YAML escapes such as `"\e"` can put into a string. Printing them would
-control the terminal.
+r"""Control characters that YAML escapes such as `"\e"` can put into a string. Printed control
+characters would control the terminal.
 """
 
 
@@ -59,9 +59,9 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, path: Path, allow_duplicate_keys: bool = False) -> Any:
-    """Return the content of a YAML text, or None if it is empty.
+    """Return the content of a YAML text, or None if the text is empty.
 
-    Error messages name the file `path`.
+    Error messages contain the name of the file `path`.
 
     Raises:
         ValueError: The text is not YAML. The message has the form `FILE: line N: PROBLEM`.
@@ -150,18 +150,17 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
 def _check_aliases(root: yaml.Node) -> None:
     """Raise MarkedYAMLError if aliases below a node add more than `MAX_ALIASED` values.
 
-    The same error is raised for an alias that contains itself.
+    MarkedYAMLError is also raised for an alias that contains itself.
     """
     import yaml
 
     sizes: dict[int, int | None] = {}
-    """Maps the id of each list or mapping node to the number of values in it, with aliases
-    expanded.
+    """Maps the id of each list or mapping node to its number of values, with aliases expanded.
 
     None marks a node whose values are still being counted.
     """
     written = 0
-    """Number of values visited so far, without expanding aliases."""
+    """Number of values that were visited, without expanding aliases."""
 
     def expanded_size(node: yaml.Node) -> int:
         nonlocal written
@@ -198,8 +197,8 @@ def _check_aliases(root: yaml.Node) -> None:
 def _error_text(error: yaml.MarkedYAMLError, text: str) -> str:
     """Format a YAML parser error as a single line.
 
-    The line contains the line number, the problem, and the line number at which the unfinished
-    list, mapping, or string begins.
+    The line contains the line number, the problem, and the number of the line on which the
+    unfinished list, mapping, or string begins.
     """
     mark, start = error.problem_mark or error.context_mark, error.context_mark
     if mark is None:

@@ -24,7 +24,7 @@ def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) 
 
     Args:
         parser: Parser or group to which the argument is added.
-        usage: Name of the argument, followed by the name of its value if it takes a value.
+        usage: Name of the argument. If the argument takes a value, the name of the value follows.
         text: Help text.
         more: Additional keyword arguments for `add_argument`.
     """
@@ -37,7 +37,7 @@ def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) 
 
 
 def add_logs(parser: argparse.ArgumentParser, usage: str = "paths DIR", nargs: str = "+") -> None:
-    """Add the argument for the paths of logs."""
+    """Add the positional argument for the paths of logs."""
     add(parser, usage, "folder with runs (searched below), or a log", nargs=nargs, type=Path)
 
 
@@ -53,7 +53,7 @@ def check_logs(paths: Sequence[Path]) -> None:
 def add_measured(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that select results.
 
-    The arguments are folders and logs, published results, and a workload.
+    The arguments are folders and logs, names of published results, and a workload.
     """
     add_logs(parser, nargs="*")
     text = (
@@ -65,7 +65,7 @@ def add_measured(parser: argparse.ArgumentParser) -> None:
 
 
 def add_price(parser: argparse.ArgumentParser) -> None:
-    """Add `--price-per-device-hour`, which `prices` reads."""
+    """Add the option `--price-per-device-hour`, whose value `prices` returns."""
     text = (
         "cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's"
         " name"
@@ -74,14 +74,17 @@ def add_price(parser: argparse.ArgumentParser) -> None:
 
 
 def prices(args: argparse.Namespace) -> Prices | None:
-    """Return the prices from the command line, or None. Raise ValueError if invalid."""
+    """Return the prices from the command line, or None if no price is given.
+
+    Raises ValueError if a price is invalid.
+    """
     from suite.results.price import parse_prices
 
     return None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add `--format` and `--output`, which `write` reads."""
+    """Add the options `--format` and `--output`, which the function `write` uses."""
     from suite.results.render.document import FORMATS
 
     text = (
@@ -108,7 +111,8 @@ def resolve_output(args: argparse.Namespace) -> None:
     HTML file in `--output` is moved to `args.html`.
 
     Raises:
-        ValueError: `write` would reject the output, or the suffix and the format do not match.
+        ValueError: The function `write` would reject the output, or the suffix and the format do
+            not match.
     """
     if args.output is not None:
         if args.output.exists():
@@ -147,9 +151,10 @@ def _move_output_to_html(args: argparse.Namespace) -> None:
 
 
 def _format_of_file(path: Path, chosen: str | None) -> str:
-    """Return the format in which `path` is written. `chosen` is the value of `--format`.
+    """Return the format in which `path` is written.
 
-    Raises ValueError if the suffix of `path` and `chosen` contradict each other.
+    `chosen` is the value of `--format`. Raises ValueError if the suffix of `path` and `chosen`
+    contradict each other.
     """
     suffix = path.suffix.lower()
     format_of_suffix = _FORMATS_OF_SUFFIXES.get(suffix)
@@ -220,9 +225,9 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
 
 
 def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> LaunchConfig | None:
-    """Return the machines that a command line selects, or None for only this machine.
+    """Return the machines that a command line selects, or None for this machine only.
 
-    Raises ValueError if the options contradict each other.
+    Raises ValueError if the options that select machines contradict each other.
     """
     if not hasattr(args, "hosts"):
         return None
@@ -271,7 +276,7 @@ def _whole(word: str, paths: set[str]) -> str:
 def counts(text: str) -> tuple[int, ...]:
     """Parse a list of numbers of devices, and return the numbers in increasing order.
 
-    Raises ArgumentTypeError if the text is invalid.
+    Raises ArgumentTypeError if `text` is not a list of numbers.
     """
     argv = text.split(",")
     if not all(word.isdecimal() and 0 < int(word[:12]) <= _MAX_DEVICES for word in argv):

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a verdict for each log and for each item of a submission tree.
+    """Print a verdict for each log, and for each checked file or folder of a submission tree.
 
     The exit code is 1 if any verdict is FAIL, otherwise 0.
 
@@ -62,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
                 " of its round. Leave out --rules"
             )
     if args.rules is not None:
-        # raises ValueError for an unknown ruleset before any output is printed
+        # Check `--rules` first, so that an unknown ruleset raises ValueError before any output is
+        # printed.
         find_rules(args.rules)
     passed, unjudged = [], 0
     for path in args.files:

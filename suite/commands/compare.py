@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the comparison.
+    """Print or write the comparison of the results.
 
     Returns:
         0 if at least one result was compared, otherwise 1.
@@ -56,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
-    """Return the two sides of the comparison.
+    """Return the two groups of results to compare.
 
-    The second side is None if the command only checks convergence.
+    The second group is None if the command only checks convergence.
 
     Raises:
-        ValueError: A path or a name does not exist, both sides are identical, or the arguments are
+        ValueError: A path or a name does not exist, both groups are identical, or the arguments are
             ambiguous.
     """
     from suite.results.views.compare_sides import logs_side, published_side
@@ -106,7 +106,7 @@ def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | No
     """Return the value of `--to` or `--published`, or None if neither option is given.
 
     Raises:
-        ValueError: No published results have this name.
+        ValueError: The value of the option is not the name of published results.
     """
     from suite.results.scores import find_published
 
@@ -135,7 +135,7 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
 
     Raises:
         ValueError: Some arguments are neither existing paths nor names of published results. The
-            message lists all of them.
+            message lists all these arguments.
     """
     from suite.common.registry import suggestion
     from suite.results.scores import find_published, published_results
@@ -161,6 +161,6 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _refuse_same(ours: object, theirs: object) -> None:
-    """Raise ValueError if both sides contain the same folders or published results."""
+    """Raise ValueError if both groups contain the same folders or published results."""
     if ours == theirs:
         raise ValueError("both sides are the same results: give two different sets of runs")

@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a subcommand and return 0.
+    """Run a subcommand of `suite data` and return 0.
 
     Raises ValueError with a single-line message for a user error.
     """
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_user_name(user_name: str, dataset_name: str) -> None:
-    """Raise ValueError if the name from `--name` is reserved."""
+    """Raise ValueError if the data set name from `--name` is reserved."""
     remedy = f"Set a different name, for example --name my-{dataset_name}"
     if user_name in names(DATASETS):
         raise ValueError(
@@ -120,7 +120,7 @@ def _check_user_name(user_name: str, dataset_name: str) -> None:
 
 
 def _run_on(dataset: Dataset, destination: Path, args: argparse.Namespace) -> list[str]:
-    """Run the subcommand for a data set, and return the lines to print."""
+    """Run the subcommand of `suite data` for a data set, and return the lines to print."""
     if args.subcommand == "verify":
         return dataset.verify(destination)
     if args.subcommand == "make-demo":

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
-    """Return the resources that a run with these options needs.
+    """Return the resources that a run with the command's options needs.
 
     The second return value lists the problems that were found while planning such a run.
     """

@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code.
+    """Run a subcommand of `suite env` and return its exit code.
 
     The exit code is 1 if a check or an installation failed, otherwise 0. Raises ValueError for a
     user error.
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(name: str, recreate: bool, python: str | None) -> int:
-    """Create an environment. Return 1 if the creation failed, otherwise 0.
+    """Create a framework environment. Return 1 if the creation failed, otherwise 0.
 
     Raises:
         ValueError: The environment is damaged, and the user did not agree to recreate it.

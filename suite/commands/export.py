@@ -26,13 +26,13 @@ FOLLOW_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class _TrackerChoice:
-    """An experiment tracker to which runs can be exported."""
+    """Description of an experiment tracker to which runs can be exported."""
 
     class_name: str
-    """Name of the tracker's class in the module `suite.trackers.NAME`."""
+    """Name of the tracker's class. The class is in the module `suite.trackers.NAME`."""
     summary: str
     output: str
-    """Description of the `--output` value for the help text."""
+    """Description of the value of `--output` for the help text."""
     default: str
     variable: str = ""
     """Environment variable that overrides the default of `--output`."""
@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     """Export the runs, print the number of new scalars, and return 0.
 
     Raises:
-        ValueError: A path contains no log, the output cannot store runs, or the tracker's library
-            is not installed.
+        ValueError: A path contains no log, the tracker cannot write runs to the output, or the
+            tracker's library is not installed.
     """
     choice = _TRACKERS[args.tracker]
     from_environment = os.environ.get(choice.variable)
@@ -98,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
     skipped = new_scalars = 0
     with contextlib.suppress(KeyboardInterrupt) if args.follow else contextlib.nullcontext():
         while True:
-            # Check the sweep before reading its runs, because the sweep may end during the read.
+            # Check whether the sweep is running before its runs are read, because the sweep may end
+            # during the read.
             in_sweep = args.follow and _is_sweep_running(args.paths)
             runs, skipped = _read_runs(args.paths, in_sweep)
             new_scalars += sum(_export(tracker, exported_run) for exported_run in runs)
@@ -116,10 +117,12 @@ def run(args: argparse.Namespace) -> int:
 def _tracker(name: str, output: str, setting: str) -> Tracker:
     """Return the tracker that writes to `output`.
 
-    Error messages name `setting`, the option or environment variable that contains the output.
+    `setting` is the name of the option or environment variable that contains `output`. Error
+    messages contain this name.
 
     Raises:
-        ValueError: The output cannot store runs, or the tracker's library is not installed.
+        ValueError: The tracker cannot write runs to `output`, or the tracker's library is not
+            installed.
     """
     from suite.trackers.stores import check_store
 
@@ -154,7 +157,7 @@ def _read_runs(paths: Sequence[Path], in_sweep: bool) -> tuple[list[ExportedRun]
 
 
 def _export(tracker: Tracker, exported_run: ExportedRun) -> int:
-    """Export a run, print the number of its new scalars, and return that number."""
+    """Export a run, print the number of its new scalars, and return the number."""
     new_scalars = tracker.add(exported_run)
     if new_scalars:
         state = "running" if exported_run.end_ms is None else exported_run.status
@@ -166,8 +169,8 @@ def _is_sweep_running(paths: Sequence[Path]) -> bool:
     """Check whether a controller on this machine is writing into one of the folders.
 
     Args:
-        paths: The folders. The direct subfolders and three levels of parent folders of each folder
-            are also checked.
+        paths: The folders. The check includes the direct subfolders of each folder and three levels
+            of parent folders.
     """
     from suite.common.output_lock import LOCK_FILE, is_held
 

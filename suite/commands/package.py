@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(packaged: Packaged) -> list[str]:
-    """Return the lines to print.
+    """Return the lines that describe a written submission tree.
 
     The lines list the written folders, notes, warnings, and the fields that the user must fill in.
     """

@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the list or write the page, and return 0.
+    """Print the list of published results or write it to a page, and return 0.
 
     Raises:
         ValueError: No result matches a filter, or the output cannot be written.

@@ -109,7 +109,7 @@ def _html(args: argparse.Namespace) -> int:
         raise ValueError(
             "--follow updates the page, and --figures writes figures once. Leave out either option"
         )
-    # vl-convert is only needed here
+    # Import the module here, because its dependency vl-convert is needed only for pages.
     from suite.results.render.html.page import FOLLOW_SECONDS, write_html
     from suite.results.scores import find_published, results_of
     from suite.results.table import read_runs
@@ -135,7 +135,7 @@ def _html(args: argparse.Namespace) -> int:
         while True:
             time.sleep(FOLLOW_SECONDS)
             write_page(follow=True)
-    write_page(follow=False)  # the final page does not reload
+    write_page(follow=False)  # the last version of the page does not reload itself
     return 0
 
 
@@ -143,7 +143,7 @@ def _html(args: argparse.Namespace) -> int:
 def _replacing_earlier_page(page: Path) -> Iterator[Path]:
     """Yield the path to which the new page is written.
 
-    When the new page is complete, it replaces the page of an earlier `suite report`.
+    When the new page is complete, the new page replaces the page of an earlier `suite report`.
     """
     if page.is_symlink() or not page.is_file() or not _is_page(page):
         yield page

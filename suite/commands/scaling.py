@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     """Print predictions, or the validation of the scaling model.
 
     Returns:
-        0, or 1 if the validation exceeds an error limit.
+        1 if the validation exceeds an error limit, otherwise 0.
 
     Raises:
         ValueError: An argument is invalid, or no prediction is possible.
@@ -114,7 +114,9 @@ def run(args: argparse.Namespace) -> int:
     found = predictions(results, request)
     if args.figures is not None:
         from suite.results.render.html.scaling_charts import prediction_charts
-        from suite.results.render.html.vega import write_figures  # vl-convert is only needed here
+
+        # vl-convert, which the module imports, is needed only for figures
+        from suite.results.render.html.vega import write_figures
 
         write_figures(
             [chart for prediction in found for chart in prediction_charts(prediction)], args.figures

@@ -38,7 +38,9 @@ def run(args: argparse.Namespace) -> int:
     if args.figures is not None:
         from suite.results.render.html.charts import looks
         from suite.results.render.html.scaling_charts import scaling_charts
-        from suite.results.render.html.vega import write_figures  # vl-convert is only needed here
+
+        # vl-convert, which the module imports, is needed only for figures
+        from suite.results.render.html.vega import write_figures
 
         drawn = [*results, *(find_published("dgx1-article") if args.article else [])]
         write_figures(scaling_charts(drawn, (), looks(drawn)), args.figures)

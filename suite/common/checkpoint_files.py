@@ -1,8 +1,8 @@
 """Read and write the checkpoints of a run, `checkpoint_STEP.npz`.
 
-docs/how-to/resume_and_checkpoints.md describes how users work with checkpoints.
+The user documentation of checkpoints is docs/how-to/resume_and_checkpoints.md.
 
-A checkpoint file contains everything that is needed to resume the run. The file has an array
+A checkpoint file contains all data that are needed to resume the run. The file has an array
 `state/NAME` for each array of `Trainer.state`. Three further byte arrays contain the state of the
 training loop as JSON (`loop`), the log up to the checkpoint (`log`), and the lines of metrics.jsonl
 (`metrics`). The file is a zip archive with a checksum for each array. A partially written file is
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 KEPT = 2
 """Number of checkpoints to keep.
 
-With two files, at least one file is complete even if the process is killed while it writes a
-checkpoint.
+With two checkpoint files, at least one file is complete even if the process is killed while it
+writes a checkpoint.
 """
 MEMBERS = ("loop", "log", "metrics")
 WEIGHTS = "weights.npz"
-"""Name of the file with the trained weights (`checkpoint.final=true`)."""
+"""Name of the file with the trained weights, which `checkpoint.final=true` writes."""
 _STATE = "state/"
 _NAME = re.compile(r"checkpoint_(\d{1,18})\.npz")
 
@@ -45,7 +45,7 @@ class Checkpoint:
 
     step: int
     state: Arrays
-    """Arrays of the trainer's state, which are equal on all ranks."""
+    """Arrays of the trainer's state. The arrays are equal on all ranks."""
     loop: LoopState
     log: bytes
     """Lines of the run's log up to the checkpoint."""
@@ -63,7 +63,7 @@ def step_of(path: Path) -> int:
 
 
 def found(folder: Path) -> list[Path]:
-    """Return the checkpoints in a folder, newest first."""
+    """Return the checkpoints in a folder, sorted from the newest to the oldest."""
     with contextlib.suppress(FileNotFoundError):
         return sorted(
             (path for path in folder.iterdir() if step_of(path) >= 0), key=step_of, reverse=True
@@ -106,7 +106,7 @@ def write_arrays(path: Path, arrays: Arrays) -> int:
     """Write arrays atomically to an `.npz` file.
 
     Args:
-        path: The file. An existing file is replaced.
+        path: Path of the `.npz` file. An existing file is replaced.
         arrays: The arrays by name.
 
     Returns:
@@ -133,9 +133,9 @@ def write_arrays(path: Path, arrays: Arrays) -> int:
 
 
 def damage(path: Path) -> str:
-    """Return the reason why a run cannot resume from a checkpoint.
+    """Return the reason why a run cannot resume from a checkpoint file.
 
-    The string is empty if the file is complete and undamaged.
+    The string is empty if the checkpoint file is complete and undamaged.
     """
     try:
         with files.open_stream(path) as stream, zipfile.ZipFile(stream) as archive:

@@ -1,8 +1,8 @@
 """Rewrite the commands in messages so that the user can run them in the shell.
 
 For example, `suite env create torch` becomes `.venv/bin/suite env create torch` if `suite` is not
-on the PATH. The source code writes commands as `suite …` and `python run_suite.py …`. Code that
-prints a message for a user calls `localize_commands`.
+on the PATH. In the source code, messages contain commands as `suite …` and `python run_suite.py …`.
+Code that prints a message for a user calls `localize_commands`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ def program() -> str:
 def _is_suite(script: Path) -> bool:
     """Check whether a script is the `suite` command.
 
-    The check compares full paths, because every package that `python -m NAME` runs has a
-    `__main__.py`.
+    Full paths are compared, because every package that `python -m NAME` runs has a `__main__.py`.
     """
     return script.name == "suite" or script.resolve() in _MODULES
 
@@ -72,8 +71,8 @@ def run_command() -> str:
 def _shortest(path: Path) -> str:
     """Return the shortest command for a script, with shell quotes.
 
-    The command is the script's name if the script is on the PATH, its relative path if it lies
-    below the working directory, and its full path otherwise.
+    The command is the script's name if the script is on the PATH. Otherwise, the command is the
+    relative path if the script lies below the working directory, and the full path if not.
     """
     on_path = shutil.which(path.name)
     if on_path is not None and _in_real_folder(Path(on_path)) == _in_real_folder(path):
@@ -85,7 +84,7 @@ def _shortest(path: Path) -> str:
 def _in_real_folder(path: Path) -> Path:
     """Return a path with symbolic links in its parent folder resolved.
 
-    The file itself is not resolved, because the Python executable in a virtual environment is a
-    symbolic link.
+    A symbolic link at `path` itself is not resolved, because the Python executable in a virtual
+    environment is a symbolic link.
     """
     return path.parent.resolve() / path.name

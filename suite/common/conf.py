@@ -1,4 +1,4 @@
-"""Find configuration files in the shipped folder and in the user's folders.
+"""Find configuration files in the suite's configuration folder and in the user's folders.
 
 The user's folders are set with `--config-dir` and `hydra.searchpath`.
 """
@@ -31,7 +31,7 @@ def search(folders: Sequence[Path]) -> None:
 
 
 def search_words() -> list[str]:
-    """Return the Hydra override that passes the user's folders on the command line.
+    """Return the Hydra override for the command line that sets the user's folders.
 
     The list is empty if the user has no configuration folders.
     """
@@ -54,9 +54,9 @@ def flags() -> list[str]:
 def files(group: str) -> dict[str, Path]:
     """Return the files of a configuration group, such as `profile` or `study`, by name.
 
-    If several folders contain a file of the same name, the shipped file takes precedence over the
-    files of the user. Among the user's folders, the folder that was passed first takes precedence,
-    as in Hydra.
+    If several folders contain a file of the same name, the suite's file takes precedence over the
+    user's files. Among the user's folders, the folder that was passed first takes precedence, as in
+    Hydra.
     """
     paths = [
         path

@@ -11,7 +11,7 @@ from suite.common.relative_path import relative_path
 
 
 def generate_demo_data(dataset: str) -> Iterator[str]:
-    """Generate a demo data set, and yield a progress message for each step.
+    """Generate a demo data set, and yield a message for each phase of the generation.
 
     Raises:
         OSError: The data set cannot be written. The error contains the path of the file or folder.

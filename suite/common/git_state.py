@@ -21,17 +21,17 @@ GIT_SECONDS = 60.0
 def git_state() -> dict[str, Json]:
     """Return the commit, and whether `git status` reports modified tracked files.
 
-    Both values are None if no commit is found.
+    The commit and the status are None if no commit is found.
 
     `git status` skips files that are marked `assume-unchanged` or `skip-worktree`.
-    `source_code.files_unlike_commit` also detects changes in these files.
+    `source_code.files_unlike_commit` also detects changes in such files.
     """
     commit, changed = (
         _text("rev-parse", "HEAD"),
         _text("status", "--porcelain", "--untracked-files=no"),
     )
-    # The second condition is true if an archive of the suite was unpacked inside an unrelated
-    # repository.
+    # If an archive of the suite was unpacked inside an unrelated repository, the commit is that of
+    # the unrelated repository and does not contain `suite/__init__.py`.
     if commit is None or not committed_blobs(commit, ["suite/__init__.py"]):
         return {"commit": None, "dirty": None}
     return {"commit": commit, "dirty": None if changed is None else bool(changed)}
@@ -56,9 +56,9 @@ def run_git(*arguments: str) -> bytes | None:
 
 
 def committed_blobs(commit: str, paths: Sequence[str]) -> dict[str, str] | None:
-    """Return the path and blob id of a commit's files below `paths`.
+    """Return the path and blob id of each file of a commit below `paths`.
 
-    Returns None if git does not have the commit.
+    Returns None if the git repository does not have the commit.
     """
     listed = run_git("ls-tree", "-r", "-z", commit, "--", *paths)
     if listed is None:

@@ -31,7 +31,7 @@ def copy_notice() -> str:
         return ""
     try:
         places = f"data in {data_root()}, logs in {log_root()}, and environments in {env_root()}"
-    # an environment variable is invalid, and the command itself reports the error
+    # An environment variable is invalid. The command itself reports the error later.
     except ValueError:
         places = "data, logs, and environments in the working directory"
     return (
@@ -51,7 +51,7 @@ def print_copy_notice(program: str) -> None:
 def _checkout_of_installation() -> Path | None:
     """Return the checkout from which pip installed this package.
 
-    Returns None if pip recorded no source folder, or if that folder is not a checkout.
+    Returns None if pip recorded no source folder, or if the source folder is not a checkout.
     """
     try:
         recorded = distribution(DISTRIBUTION).read_text("direct_url.json")

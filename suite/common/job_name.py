@@ -1,6 +1,6 @@
 """Derive the folder name of a job from its settings.
 
-A resumed sweep uses this name to find the folders of its jobs.
+A resumed sweep uses the folder name to find the folders of its jobs.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ TOO_LONG = tuple(
 NOT_IN_NAME = {*SAID_ANYWAY, *OF_THE_COMMAND, *OF_THE_MACHINE, *TOO_LONG}
 """Settings that are not added to a job's folder name.
 
-A setting is excluded if it is always in the name, if its value is too long, or if it does not
-change the computation.
+A setting is excluded if its value is too long, if it does not change the computation, or if every
+folder name contains it anyway.
 """
 _WITH_UNIT = ("batch", "stop")
 _UNIT = re.compile(r"[a-z_]+:\d+")
@@ -54,9 +54,9 @@ def named(
 ) -> str:
     """Return the folder name of a job.
 
-    Two jobs never share a folder if their names contain different settings. A hash is appended to
-    the name if the rest does not identify the settings. This happens if the settings contain
-    characters that a file name cannot contain, or if the name would be too long.
+    Jobs with different settings in their folder names never share a folder. A hash is appended to
+    the name if the name without the hash does not identify the settings. A hash is needed if the
+    settings contain characters that a file name cannot contain, or if the name would be too long.
 
     Args:
         workload: Name of the workload.
@@ -83,7 +83,7 @@ def _is_shown_exactly(word: str) -> bool:
     """Return True if a folder name shows the override `word` unambiguously.
 
     Overrides of `_WITH_UNIT` settings have a fixed format such as `global:8`, in which only the
-    colon is replaced. Dashes separate the overrides in a name, so a value that contains `-KEY=`
+    colon is replaced. Folder names separate overrides by dashes, so a value that contains `-KEY=`
     would look like two overrides.
     """
     key, _, value = word.partition("=")

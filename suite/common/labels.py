@@ -1,9 +1,10 @@
 """Labels of runs.
 
-A label is a condition that is shown next to every number of a run, such as `cpu` or `demo`.
+A label is a condition, such as `cpu` or `demo`, that is shown next to every number of a run.
 
 Logs contain the text of each label in `labels` and the structured label in `label_facts`. Logs of
-versions without `label_facts` contain only the text, which `label_of_text` converts.
+versions without `label_facts` contain only the text, which `label_of_text` converts to a structured
+label.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from workloads.api import Json
 
 
 class LabelKind(enum.Enum):
-    """Kind of a label.
+    """Category of a label.
 
-    The enum value is written to logs. It is also the text of a label without details.
+    The enum value is written to logs. If a label has no details, the enum value is also the label's
+    text.
     """
 
     DEMO = "demo"
@@ -37,20 +39,22 @@ class LabelKind(enum.Enum):
     RESUMED = "continued"
     """The run was resumed from a checkpoint."""
     BUSY = "busy machine"
-    """Unrelated programs used the machine's CPU cores. The label's detail is their share."""
+    """Unrelated programs used the machine's CPU cores. The label's detail is the share of the cores
+    that they used.
+    """
     EXTRAPOLATED = "extrapolated"
-    """The number is an extrapolation beyond the measured numbers of devices."""
+    """The displayed number is an extrapolation beyond the measured numbers of devices."""
     USER_FILE = "own file"
-    """The result comes from a user's file and was not reviewed."""
+    """The displayed result comes from a user's file and was not reviewed."""
     ARTICLE = "article"
-    """The result was published in an article."""
+    """The displayed result was published in an article."""
     DATA = "data"
     """The data set or the initial weights differ from the published files.
 
-    The label's detail is the complete sentence.
+    The label's detail is a complete sentence that describes the difference.
     """
     OTHER = "other"
-    """The label was written by a different version or program. The label's detail is its text."""
+    """A different version or program wrote the label. The label's detail is the original text."""
 
 
 _TEXT_IS_DETAIL = (LabelKind.DATA, LabelKind.OTHER)
@@ -63,7 +67,7 @@ class Label:
     kind: LabelKind
     detail: str = ""
     scope: str = ""
-    """Number of a result's runs to which the label applies, such as `2 of 3 runs`. An empty string
+    """Number of runs in a result to which the label applies, such as `2 of 3 runs`. An empty string
     means all runs.
     """
 
@@ -74,7 +78,7 @@ class Label:
     def text(self) -> str:
         """Return the label's text for users, such as `straggler 50 ms`.
 
-        An example with a scope is `busy machine (2 of 3 runs): others took 48 % of its cores`.
+        With a scope, an example is `busy machine (2 of 3 runs): others took 48 % of its cores`.
         """
         if self.kind in _TEXT_IS_DETAIL:
             return self.detail
@@ -92,7 +96,7 @@ class Label:
 
 
 def profile_label(profile: str) -> Label:
-    """Return the label of a profile. The profile may come from a plugin."""
+    """Return the label of a profile. A plugin may define the profile."""
     try:
         return Label(LabelKind(profile))
     except ValueError:
@@ -102,7 +106,7 @@ def profile_label(profile: str) -> Label:
 def label_from_json(value: Json) -> Label | None:
     """Decode a JSON object of `label_facts`, or return None if it is invalid.
 
-    A kind that this version does not define becomes `OTHER`, with the same text.
+    A label whose kind this version does not define gets the kind `OTHER` and keeps its text.
     """
     if not isinstance(value, Mapping):
         return None

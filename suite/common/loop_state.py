@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Block:
-    """Measurements of the steps up to an evaluation or to the end of the run."""
+    """Measurements of a block of steps, which ends at an evaluation or at the end of the run."""
 
     number: int
     first_step: int
@@ -25,11 +25,11 @@ class Block:
     data_bytes: int = 0
     """Total size in bytes of the input arrays that the devices of this process received."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Amount of training data in each additional unit of the workload, such as tokens."""
+    """Amount of training data in the workload's additional units, such as tokens."""
     loss: float = float("nan")
     """Mean training loss over the last `loss_steps` steps."""
     loss_steps: int = 0
-    """Number of steps in the newest epoch of this block so far."""
+    """Number of completed steps in the newest epoch of this block."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,17 @@ class LoopState:
     """State of the training loop after a given number of steps."""
 
     block: Block
-    """The block that contains the last step."""
+    """The block to which the last completed step belongs."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Quality metrics of the most recent evaluation, by name."""
     train_seconds: float = 0.0
-    """Total time of all training steps so far, in seconds."""
+    """Total time of all completed training steps in seconds."""
     samples: int = 0
-    """Total number of training samples in all steps so far."""
+    """Total number of training samples in all completed steps."""
     contention: tuple[Mapping[str, Json], ...] = ()
-    """Measurements of the CPU share that each worker received on its machine so far, by rank."""
+    """CPU contention of each worker, by rank: measurements of the CPU share that the worker
+    received on its machine.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as a JSON object for `from_json`."""

@@ -1,7 +1,8 @@
 """Lock an output folder, so that only one controller writes into it at a time.
 
 The kernel releases the lock whenever the controller ends. If the controller was killed, its lock
-file remains. Later commands use the lock file to detect that the controller was killed.
+file remains. From a lock file that is not locked, later commands detect that the controller was
+killed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SIGNATURE = re.compile(rb"(\S+ \d+\n)?")
 def output_locked(output: Path) -> Iterator[Callable[[], None]]:
     """Lock an output folder while the `with` block runs.
 
-    The folder is created if it does not exist. A folder that was created here is removed if it
+    The folder is created if it does not exist. A folder that this function created is removed if it
     stays empty.
 
     Yields:
@@ -94,7 +95,7 @@ def is_held(output: Path) -> bool:
 def _is_locked(output: Path) -> bool | None:
     """Return whether a process holds the lock of `output`.
 
-    Returns None if this machine wrote no lock file there.
+    Returns None if `output` contains no lock file from this machine.
     """
     try:
         descriptor = os.open(
@@ -119,8 +120,8 @@ def _is_locked(output: Path) -> bool | None:
 def _signature(descriptor: int) -> bytes:
     """Return the content of a lock file: the machine's name and the inode of the file.
 
-    A lock can only be checked on the machine that holds it, and not through a copy of the lock
-    file. The content identifies both.
+    A lock can be checked only on the machine that holds the lock, and not through a copy of the
+    lock file. The content of the lock file identifies the machine and the original file.
     """
     return f"{socket.gethostname()} {os.fstat(descriptor).st_ino}\n".encode()
 

@@ -26,8 +26,8 @@ def shipped(folder: str) -> Path:
 def data_root() -> Path:
     """Return the folder of prepared data sets: $SUITE_DATA_DIR, or `data` by default.
 
-    The default folder is in the repository. For an installed package, it is in the working
-    directory.
+    The default folder is in the repository. For an installed package, the default folder is in the
+    working directory.
 
     Raises:
         ValueError: The path cannot be used. `in_utf8` and `expand_user` describe the reasons.
@@ -38,7 +38,7 @@ def data_root() -> Path:
 def log_root() -> Path:
     """Return the folder for the output of runs: $SUITE_LOG_DIR, or `logs` by default.
 
-    The default is resolved, and errors are raised, as in `data_root`.
+    The location of the default folder and the errors are the same as for `data_root`.
     """
     return _root("SUITE_LOG_DIR", "logs")
 
@@ -46,7 +46,7 @@ def log_root() -> Path:
 def env_root() -> Path:
     """Return the folder of framework environments: $SUITE_ENV_DIR, or `.envs` by default.
 
-    The default is resolved, and errors are raised, as in `data_root`.
+    The location of the default folder and the errors are the same as for `data_root`.
     """
     return _root("SUITE_ENV_DIR", ".envs")
 
@@ -56,7 +56,7 @@ def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
 
     Args:
         path: A path on this machine.
-        path_map: Maps each folder on this machine to the same folder in the container.
+        path_map: Maps each folder on this machine to the corresponding folder in the container.
 
     Returns:
         The path, with the longest matching folder of `path_map` replaced. The path is returned
@@ -75,15 +75,16 @@ def in_utf8(path: Path, what: str) -> Path:
     """Return the path unchanged if it can be written to logs, run.json, and commands.
 
     Args:
-        path: The path.
-        what: Prefix of the error message, which is the name of the setting that contains the path.
+        path: The path to check.
+        what: Prefix of the error message. The prefix is the name of the setting that contains the
+            path.
 
     Raises:
         ValueError: The path is not valid UTF-8, or the locale only supports ASCII paths.
     """
     try:
         str(path).encode()
-        os.fsencode(path)  # fails for a UTF-8 path from a file if the locale is ASCII
+        os.fsencode(path)  # raises an error for a non-ASCII path if the locale is ASCII
     except UnicodeEncodeError:
         shown = str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
         why = "the path is not valid UTF-8. Set a different folder"
@@ -99,8 +100,8 @@ def in_utf8(path: Path, what: str) -> Path:
 def folds_names(folder: Path) -> bool:
     """Return True if the file system of `folder` ignores case in file names.
 
-    The check creates a temporary file in `folder`, or in the nearest existing parent folder. If the
-    file cannot be created, the function returns False.
+    The function creates a temporary file in `folder`, or in the nearest existing parent folder. If
+    the temporary file cannot be created, the function returns False.
     """
     existing = next((above for above in (folder, *folder.parents) if above.is_dir()), None)
     if existing is None:

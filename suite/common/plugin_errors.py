@@ -13,12 +13,12 @@ SUITE_PACKAGES = frozenset({"suite", "workloads"})
 
 
 def location_of(error: BaseException, packages: Collection[str]) -> str:
-    """Return the line that raised an error, such as `/path/trainer.py:42 in setup`.
+    """Return the source line that raised an error, such as `/path/trainer.py:42 in setup`.
 
-    The location is the innermost traceback line in a plugin among `packages`. If no line is in such
-    a plugin, the location is the innermost line in the suite. The string is empty if no location is
-    found. A ValueError that the suite raised has no location, because its message is written for
-    users.
+    The source line is the innermost traceback line in a plugin among `packages`. If the traceback
+    has no line in such a plugin, the innermost line in the suite is returned. The string is empty
+    if no line is found. The string is also empty for a ValueError that the suite raised, because
+    its message is written for users.
 
     Args:
         error: The error, with its traceback.
@@ -56,8 +56,8 @@ def plugin_packages() -> set[str]:
 def describe_plugin_error(error: Exception) -> str | None:
     """Return a single-line message for an error in a plugin's code.
 
-    Returns None if the error was raised by any other code. The traceback is written to a new file,
-    whose path is in the message.
+    Returns None if the error was not raised by a plugin's code. The traceback is written to a new
+    file, whose path is in the message.
     """
     packages = plugin_packages()
     if isinstance(error, SyntaxError) and error.filename:

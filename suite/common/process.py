@@ -1,6 +1,7 @@
 """Prepare the process of every command of the suite.
 
-The preparation configures the output streams, and the import path of Python child processes.
+The preparation configures the output streams of the process, and the import path of Python child
+processes.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ def prepare() -> None:
     """Configure the output streams and the import path of this process and its children.
 
     Characters that the terminal cannot print are replaced. Python child processes do not import
-    modules from the current folder. Python 3.10 ignores PYTHONSAFEPATH, so its child processes
-    still import a file such as `json.py` from the current folder.
+    modules from the current folder. Python 3.10 ignores PYTHONSAFEPATH, so child processes with
+    Python 3.10 still import a file such as `json.py` from the current folder.
 
     The process exits with a message if the current folder was deleted.
     """
@@ -30,8 +31,9 @@ def prepare() -> None:
 
 
 def print_no_more() -> None:
-    """Discard all further output.
+    """Discard all further output of this process.
 
-    Commands call this function after the reader of a pipe has closed it (`suite report … | head`).
+    Commands call this function after the reader of a pipe has closed the pipe (`suite report … |
+    head`).
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Format paths for messages: relative to the working directory if they lie below it."""
+"""Shorten paths in messages: a path below the working directory becomes relative."""
 
 from __future__ import annotations
 

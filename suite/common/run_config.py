@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from workloads.api import option
 
 MAX_SECONDS = 1e6
-"""Maximum time to wait for a machine in seconds, about eleven days.
+"""Maximum of all settings for the time to wait for a machine, in seconds (about eleven days).
 
-The limit ensures that the value fits into the integers that sockets and ssh use for seconds.
+Sockets and ssh use integers for seconds, and larger numbers could overflow.
 """
 PORTS = range(1, 1 << 16)
 
@@ -373,9 +373,9 @@ class RunConfig:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RunConfig:
-        """Build the configuration from a mapping of keys to values, with groups as mappings.
+        """Build the configuration from a mapping of keys to values.
 
-        Missing keys get their default values.
+        A configuration group is a nested mapping. Missing keys get their default values.
         """
         return _build(cls, values)
 

@@ -1,8 +1,8 @@
 """Description of how a run ended: status, error code, and a sentence for users.
 
-`status.json`, the `run_stop` line of a log, and a worker's heartbeat contain both the code and the
-sentence. Files of older versions contain only the sentence. `derive_code` derives the code from the
-sentence.
+The code and the sentence are in `status.json`, in the `run_stop` line of a log, and in a worker's
+heartbeat. Files of older versions contain only the sentence, from which `derive_code` derives the
+code.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class EndStatus(enum.Enum):
 
 
 class EndCode(enum.Enum):
-    """Cause of a run's end. The enum value is the code in files."""
+    """Cause of a run's end. The enum value is written to files."""
 
     NONE = ""
-    """The run completed its training, or only its status is available."""
+    """The run completed its training, or a file contains the status of the run without a cause."""
     TARGET_MISSED = "target_missed"
     DIVERGED = "diverged"
     """A loss or an evaluation result is not finite."""
@@ -78,7 +78,7 @@ class RunEnd:
     def is_finished(self) -> bool:
         """Return True if the run completed its training, with or without reaching the target.
 
-        A resumed sweep never repeats such a run.
+        A resumed sweep never repeats a completed run.
         """
         ended = self.status in (EndStatus.SUCCESS, EndStatus.TARGET_MISSED, EndStatus.ABORTED)
         return ended and self.code in (EndCode.NONE, EndCode.TARGET_MISSED)
@@ -117,13 +117,13 @@ _CODE_OF_STATUS: Mapping[EndStatus, EndCode] = {
     EndStatus.OOM: EndCode.OUT_OF_MEMORY,
 }
 _DIVERGED = re.compile(r"(?:process \d+(?: on \S+)?: )?(?:NonFiniteLossError|Diverged)\b")
-"""Pattern for sentences of versions without codes. These sentences begin with the name of the
-exception, after the process number in `status.json`.
+"""Pattern for sentences in files of versions without codes. The sentences begin with the name of
+the exception. In `status.json`, the process number precedes the name.
 """
 
 
 def derive_code(status: EndStatus, sentence: str) -> EndCode:
-    """Derive the code from a status and a sentence of a version without codes."""
+    """Derive the code from a status and a sentence in a file of a version without codes."""
     if status in _CODE_OF_STATUS:
         return _CODE_OF_STATUS[status]
     if _DIVERGED.match(sentence):

@@ -1,6 +1,7 @@
 """Names of the files in and next to a run's folder.
 
-Code that writes these files and code that reads them imports the names from here.
+Both the code that writes the files and the code that reads the files import the names from this
+module.
 """
 
 import re
@@ -12,7 +13,7 @@ folder.
 """
 
 STUDY_FILES = "study-*.json"
-"""Pattern of the files that describe a study in the folder of its jobs. These files contain the
+"""Pattern of the files that describe a study in the folder of its jobs. The files contain the
 study's table and its cells, including cells that could not run (docs/how-to/run_a_study.md).
 """
 
@@ -31,15 +32,15 @@ _BEAT = re.compile(r"\.worker-\d+\.json")
 
 
 def safe_name(text: str) -> str:
-    """Return `text` as a path component of letters, digits, and `_.=+-`.
+    """Return `text` as a file name of letters, digits, and `_.=+-`.
 
-    The component has no leading dot. Letters of any script are kept.
+    The file name has no leading dot. Letters of any script are kept.
     """
     return re.sub(r"[^\w.=+-]+", "_", text).strip("._") or "_"
 
 
 def machine_folder(folder: Path, name: str, machines: int) -> Path:
-    """Return the folder for a machine's records (topology, telemetry).
+    """Return the folder for a machine's files (topology, telemetry).
 
     Args:
         folder: Folder of the run.

@@ -32,23 +32,23 @@ class Host:
     """A machine of a run."""
 
     name: str
-    """Result of `platform.node()` on the machine."""
+    """Name of the machine, as returned by `platform.node()` on the machine."""
     address: str
     """Name or IPv4 address, without a port, at which the run's other machines reach this
     machine.
     """
     first_replica: int
-    """Global number of the machine's first device."""
+    """Global number (replica number) of the machine's first device."""
     devices: tuple[int, ...]
-    """Local numbers of the machine's devices, in their global order.
+    """Local numbers of the machine's devices, in the order of their global numbers.
 
     GPU numbers are relative to CUDA_VISIBLE_DEVICES.
     """
     cores: tuple[int, ...]
-    """CPU cores that the machine's devices share (`device=cpu`). The tuple is empty for GPUs."""
+    """CPU cores that the machine's devices share with `device=cpu`. The tuple is empty for GPUs."""
     interface: str = ""
-    """Network interface with the machine's address. The string is empty if the run uses a single
-    machine.
+    """Network interface that has the machine's address. The string is empty if the run uses a
+    single machine.
     """
 
     @property
@@ -64,7 +64,7 @@ class Host:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Specification of a run: settings, data set facts, machines, and code version."""
+    """Specification of a run: settings, data set counts, machines, and code version."""
 
     run_index: int
     runs_required: int
@@ -79,7 +79,9 @@ class RunSpec:
     deviations: tuple[Deviation, ...]
     """Reasons why the run is in the open division. The tuple is empty for the closed division."""
     cores: tuple[int, ...]
-    """CPU cores that the devices of the run share (`device=cpu`). The tuple is empty for GPUs."""
+    """CPU cores that the devices of the run share with `device=cpu`. The tuple is empty for
+    GPUs.
+    """
     cache_cleared: bool
     watchdog_seconds: float
     setup_watchdog_seconds: float
@@ -109,12 +111,12 @@ class RunSpec:
     checkpoint_final: bool = False
     """True if the trained weights are kept after the run."""
     resume_from: Mapping[str, Json] = field(default_factory=dict)
-    """Checkpoint from which the run resumes an interrupted attempt. Empty if the run starts from
-    step 0.
+    """Checkpoint from which the run resumes an interrupted attempt. The mapping is empty if the run
+    starts from step 0.
 
-    `checkpoint` is the name of a file next to run.json. `stopped_ms` is the last time at
-    which the interrupted attempt was alive, in milliseconds since 1970. `resumptions` counts
-    how often the run was resumed.
+    `checkpoint` is the name of a file next to run.json. `stopped_ms` is the last time at which the
+    interrupted attempt was alive, in milliseconds since 1970. `resumptions` is the number of times
+    that the run was resumed.
     """
     environment_variables: Mapping[str, str] = field(default_factory=dict)
     """Inherited environment variables that affect the performance or results of workers, without
@@ -128,16 +130,16 @@ class RunSpec:
     """Digest of the code that the controller expects its workers to import
     (suite.common.source_code).
 
-    In a worker, the attribute is the digest of the code that the worker imported. The string
-    is empty in files of older versions.
+    In a worker process, the attribute is the digest of the code that the worker imported. The
+    string is empty in files of older versions.
     """
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
         """Write the specification to a JSON file atomically.
 
-        Arrays among the data set facts are written to files in the same folder. Workers can thus
-        read the arrays without the data set.
+        Arrays in the data set facts are written to separate files in the same folder. Workers can
+        thus read the arrays without the data set.
         """
         value = asdict(self) | labels_and_deviations(self)
         for name, source in self.dataset_info.arrays.items():
@@ -149,7 +151,7 @@ class RunSpec:
     def seen_by_workers(self) -> RunSpec:
         """Return the specification with the paths that workers see.
 
-        These paths differ from the controller's paths if the workers run in a container.
+        The workers' paths differ from the controller's paths if the workers run in a container.
         """
         path_map = self.environment.get("path_map") or {}
         options = {
@@ -169,7 +171,7 @@ class RunSpec:
 def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
     """Return the run's labels and deviations as JSON, as sentences and as structured data.
 
-    `run.json` and the `suite_run` line of a log use this format.
+    The returned JSON object is part of `run.json` and of the `suite_run` line of a log.
     """
     return {
         "labels": [label.text for label in run.labels],
@@ -216,7 +218,7 @@ def read_run(path: Path) -> RunSpec:
     """Read the specification of a run from its run.json.
 
     Args:
-        path: The run.json of the run.
+        path: Path of the run.json.
 
     Raises:
         ValueError: The file has a different schema version, or does not describe a run.
@@ -244,7 +246,7 @@ def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
     """Return the data set facts in the run.json at `path`.
 
     Arrays are read from files next to run.json. Raises ValueError, TypeError, or AttributeError if
-    the value is invalid.
+    `value` is invalid.
     """
     arrays = {name: str(path.parent / file) for name, file in value.get("arrays", {}).items()}
     dataset_info: DatasetInfo = _build(DatasetInfo, {**value, "arrays": arrays}, path)
@@ -252,7 +254,8 @@ def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    # These keys were added without a new schema version, so older files lack them.
+    # Files of older versions lack these keys, because the keys were added without a new schema
+    # version.
     new: dict[str, Any] = {
         "hosts": [],
         "study": "",
@@ -269,13 +272,13 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
         "code_digest": "",
     }
     value = {**new, **current_run_file(value)}
-    # Older files lack these keys.
+    # Files of older versions lack these settings.
     settings = {
         "threads_per_device": "auto",
         "round": {},
         **value["settings"],
     }
-    settings.pop("clock", None)  # older files contain both the clock and the round
+    settings.pop("clock", None)  # files of older versions contain both `clock` and the round
     value["settings"] = _build(Settings, settings, path)
     value["dataset_info"] = dataset_info_from_json(value["dataset_info"], path)
     value |= {"labels": labels_from_json(value), "deviations": deviations_from_json(value)}
@@ -289,10 +292,10 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a text file atomically: readers see either the old or the new content.
 
     If the disk is full, an existing file is overwritten in place, in its already allocated blocks.
-    The end of a run can thus be recorded even on a full disk.
+    The status of a run can thus be recorded even on a full disk.
 
     Args:
-        path: The file.
+        path: Path of the text file.
         text: The new content.
 
     Raises:

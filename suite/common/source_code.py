@@ -1,8 +1,8 @@
 """Compute digests of the source code that a run imports.
 
-The controller computes the expected digest. Each worker computes the digest of its loaded code. A
-digest is computed from paths and git blob ids, so it can be computed from a checkout or from a
-commit.
+The controller computes the expected digest. Each worker computes the digest of the code that it has
+loaded. The input of a digest are paths and git blob ids, so a digest can be computed from a
+checkout or from a commit.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from suite.common.git_state import committed_blobs, git_state
 from suite.common.paths import PROJECT
 
 _SUITE_FOLDERS = ("agent", "catalog", "common", "launch", "machine", "worker")
-"""Subfolders of `suite` from which workers import (pyproject.toml, import contracts)."""
+"""Subfolders of `suite` from which workers import modules (pyproject.toml, import contracts)."""
 _SHARED = ("workloads/api", "workloads/common", "workloads/frameworks")
 _PACKAGE_FILE = "suite/__init__.py"
 _PACKAGES = ("suite", "workloads")
 _PLUGIN = "plugin:"
-"""Prefix of plugin file names."""
+"""Prefix of the names of plugin files in a digest."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class LoadedCode:
 def code_folders(workload: str, framework: str) -> tuple[str, ...]:
     """Return the folders from which a run of a workload and framework imports code.
 
-    The folders are relative to the checkout, and their subfolders are included. A run also imports
-    `suite/__init__.py` and the files directly in `workloads`, which are not in the result.
+    The folders are relative to the checkout, and their subfolders are included. `suite/__init__.py`
+    and the files directly in `workloads`, which a run also imports, are not in the returned tuple.
     """
     folders = [f"suite/{folder}" for folder in _SUITE_FOLDERS]
     return (*folders, *_SHARED, *sorted(_workload_folders(workload, framework)))
@@ -65,7 +65,7 @@ def _is_code(path: str, folders: Sequence[str]) -> bool:
 def expected_digest(workload: str, framework: str) -> str:
     """Return the digest of the code that workers import from the checkout of this process.
 
-    The result is cached.
+    The digest is computed once and cached.
     """
     return _digest(_blobs(_listed_files(str(PROJECT), workload, framework)))
 
@@ -73,9 +73,9 @@ def expected_digest(workload: str, framework: str) -> str:
 def loaded_code(workload: str, framework: str) -> LoadedCode:
     """Return the digest of the code that this process has loaded.
 
-    The digest includes the imported modules and all files in `code_folders` of their checkout. A
-    module of these packages that was loaded from a different folder is included with its full path,
-    so it changes the digest.
+    The digest includes the imported modules and all files in `code_folders` of the checkout from
+    which they were imported. A module that was loaded from a different folder is included with its
+    full path, so the module changes the digest.
     """
     root = os.path.dirname(sys.modules["suite"].__path__[0])
     files = _listed_files(root, workload, framework)
@@ -93,7 +93,7 @@ def loaded_code(workload: str, framework: str) -> LoadedCode:
 def digest_below(root: Path, workload: str, framework: str) -> str:
     """Return the digest of the code in a copy of a checkout.
 
-    An example is the folder `source` of a submission package.
+    An example of a copy is the folder `source` of a submission package.
     """
     return _digest(_blobs(_listed_files(str(root), workload, framework)))
 
@@ -102,7 +102,7 @@ def files_unlike_commit(workload: str, framework: str) -> list[str]:
     """Return the files of a run's code that differ between this checkout and its commit.
 
     The list includes added and missing files. The list is empty if git is not available. Files of
-    plugins are not compared, because they do not belong to this repository.
+    plugins are not compared, because plugins do not belong to this repository.
     """
     commit = git_state()["commit"]
     committed = committed_blobs(commit, _PACKAGES) if isinstance(commit, str) else None
@@ -146,9 +146,9 @@ def uses_plugin(workload: str, framework: str) -> bool:
 
 
 def _modules(workload: str, framework: str) -> list[str]:
-    """Return the modules that define the workload, the framework, and their trainer.
+    """Return the modules that define a workload, a framework, and their trainer.
 
-    The framework is not imported.
+    The modules of the framework are not imported.
     """
     modules = (
         registry.module_of(registry.WORKLOADS, workload),
@@ -173,7 +173,7 @@ def _plugin_packages(workload: str, framework: str) -> set[str]:
 def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
     """Map the name of each Python file in a run's code to the file's path.
 
-    The files come from the checkout at `root` and from installed plugins.
+    The files are in the checkout at `root` and in installed plugins.
     """
     paths = [os.path.join(root, _PACKAGE_FILE), *_files_in(os.path.join(root, "workloads"))]
     for folder in code_folders(workload, framework):
@@ -186,7 +186,8 @@ def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
                 f"{_PLUGIN}{package}{path[len(folder) :]}": path for path in _python_files(folder)
             }
         if spec is not None and spec.submodule_search_locations is None and spec.origin:
-            found[f"{_PLUGIN}{package}"] = spec.origin  # the package is a single file
+            # the plugin is a single file instead of a package folder
+            found[f"{_PLUGIN}{package}"] = spec.origin
     return found
 
 

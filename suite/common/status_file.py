@@ -33,15 +33,15 @@ class StatusFile:
     reason: str = ""
     """Cause of the end as a sentence."""
     process: int | None = None
-    """Rank of the process to which the reason refers."""
+    """Rank of the process to which `reason` refers."""
     node: str = ""
-    """Machine of the process in `process`.
+    """Name of the machine on which the process `process` ran.
 
-    The string is empty if the run uses a single machine, or if the reason does not refer to a
+    The string is empty if the run uses a single machine, or if `reason` does not refer to a
     process.
     """
     code: str = ""
-    """Value of the `EndCode` for the reason. The string is empty in files of older versions."""
+    """Value of the `EndCode` for `reason`. The string is empty in files of older versions."""
     started: str | None = None
     """Time (ISO 8601) at which the controller started the run."""
     ended: str | None = None
@@ -55,7 +55,7 @@ class StatusFile:
     devices: int | None = None
     """Number of devices of the run."""
     open_reasons: tuple[str, ...] = ()
-    """Reasons for the open division that were found during the run."""
+    """Reasons for the open division that were found while the run was in progress."""
 
     @property
     def end(self) -> RunEnd | None:
@@ -77,7 +77,7 @@ class StatusFile:
             return (
                 datetime.fromisoformat(self.ended) - datetime.fromisoformat(self.started)
             ).total_seconds()
-        except TypeError as error:  # only one of the two times has a time zone
+        except TypeError as error:  # only the start time or only the end time has a time zone
             raise ValueError(str(error)) from None
 
     @classmethod
@@ -122,7 +122,7 @@ class StatusFile:
 
     def write(self, path: Path) -> None:
         """Write the file atomically. Raise OSError if it cannot be written."""
-        # imported here because readers do not need its imports
+        # imported here because readers of `status.json` do not need the module's imports
         from suite.common.runspec import write_atomically
 
         value: dict[str, Json] = {

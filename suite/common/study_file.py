@@ -1,4 +1,4 @@
-"""Reads the description of a study, which is a named experiment of one or more jobs.
+"""Read the description of a study, which is a named experiment of one or more jobs.
 
 A description is a file in `conf/study/`, or comes from a plugin:
 
@@ -10,7 +10,7 @@ A description is a file in `conf/study/`, or comes from a plugin:
     table: {columns: [samples/s, GPU %], fit: true}  # suite/results/views/study_columns.py
     figure: {y: samples/s, kind: lines}  # over the first axis, or over `x`
 
-Only `sentence` is required. The jobs of a study without a `table` are not cells.
+Only `sentence` is required. If a study has no `table`, its jobs are not cells of a table.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure")
 _FORM = "See conf/study/batch_size.yaml for an example"
 
 Point = Mapping[str, str]
-"""Overrides, as a mapping of keys to values."""
+"""Command-line overrides, as a mapping of keys to values."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study in a selected size."""
+    """A study in one of its sizes (`full` or `ci`)."""
 
     name: str
     sentence: str
@@ -48,7 +48,7 @@ class Study:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the keys that differ between cells, first those of the axes."""
+        """Return the configuration keys that differ between cells. Keys of the axes come first."""
         return tuple(dict.fromkeys([*self.axes, *(key for point in self.points for key in point)]))
 
 
@@ -58,11 +58,13 @@ class StudyCell:
 
     study: Study
     values: Point
-    """Overrides that identify this cell. The keys are those that differ between cells."""
+    """Overrides that identify this cell. Their keys are the configuration keys that differ between
+    cells.
+    """
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return the settings as `key=value` strings, as in the log."""
+        """Return the overrides of the cell as `key=value` strings, as in the log."""
         return tuple(f"{key}={value}" for key, value in self.values.items())
 
 
@@ -139,14 +141,14 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
 
 
 def to_override_text(value: Json) -> str:
-    """Format a value from a file as the value of a command-line override."""
+    """Format a value from a study file as the value of a command-line override."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _described(name: str) -> Mapping[str, Any]:
     """Return the description of a study, from its file or from a plugin.
 
-    A plugin provides the description itself or the path of a file.
+    A plugin registers either the description or the path of a file with the description.
     """
     source = conf.files("study").get(name) or registry.load_study(name)
     if not isinstance(source, str | Path):

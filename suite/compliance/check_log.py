@@ -1,8 +1,9 @@
 """Check logs against the MLPerf rules with mlperf-logging's compliance checker.
 
-Each complaint contains a suggested remedy. The checker executes code from rule files. A rule file
-comes from mlperf-logging or from the user, or is generated from the tables of the rounds. Text from
-a log is never executed. It also cannot select a file outside the folders of these rule files.
+Each rule violation is reported as a `Complaint`, which contains a suggested remedy. The checker
+executes code from rule files. A rule file comes from mlperf-logging or from the user, or is
+generated from the rounds' rules. Text from a log is never executed. Text from a log also cannot
+select a file outside the folders of the rule files.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from suite.results.text import clean
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of `suite check` for a log or for an item of a submission tree."""
+    """Result of `suite check` for a log, or for a file or folder of a submission tree."""
 
     path: Path
     passed: bool
     text: str
-    """Summary of the result in a single line."""
+    """Summary of the verdict in a single line."""
     rules_name: str
     """Name of the rule file or checker that was applied."""
     complaints: tuple[Complaint, ...]
@@ -58,10 +59,10 @@ class Verdict:
     judged: bool = True
     """False if the run has not ended, or if no ruleset applies to the log.
 
-    In this case, `passed` has no meaning.
+    If `judged` is False, `passed` has no meaning.
     """
     why_rules: str = ""
-    """Reason for choosing these rules. The string is empty if the log determines the rules."""
+    """Reason why these rules were chosen. The string is empty if the log determines the rules."""
     missed_target: bool = False
     """True if the log fails only because the run missed its target and did not claim success."""
 
@@ -71,7 +72,7 @@ class Verdict:
     ) -> Verdict:
         """Build a verdict from complaints.
 
-        `good` is the verdict's text if the list of complaints is empty.
+        If the list of complaints is empty, `good` is the text of the verdict.
         """
         passed = not any(werror or not complaint.warning for complaint in complaints)
         return cls(
@@ -126,7 +127,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if asked := asked_otherwise(record):
         kept = [item for item in complaints if item.key not in OF_TRAINING]
         complaints = kept + [asked] * (profile == "reference" and len(kept) < len(complaints))
-    # If a demo is checked with MLPerf's rules, its target does not come from these rules.
+    # This branch excludes demos that are checked with MLPerf's rules, because a demo's target does
+    # not come from these rules.
     elif chosen.replaces_ruleset or profile == "reference":
         changed = changed_target(record)
         complaints = [
@@ -193,8 +195,8 @@ def _complaints(
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
     complaints += run_checker(last_of_each_line, rules, werror)
-    # Keep only the complaint about `run_stop`, because the log ends before the other missing
-    # records.
+    # Keep only the complaint about the missing `run_stop`, because a truncated log naturally lacks
+    # later records too.
     if record.status == "truncated":
         complaints = [
             item for item in complaints if item.found != MISSING or item.key == "run_stop"
@@ -205,8 +207,8 @@ def _complaints(
 def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint]) -> list[Complaint]:
     """Return the complaints in `found` whose keys violate no rule in `complaints`.
 
-    Complaints about a missed target do not suppress complaints about the same key. The suppressed
-    complaint might decide whether the log is accepted in a result set.
+    If the target was missed for a key, other complaints about the same key are kept, because they
+    may decide whether the log is accepted in a result set.
     """
     by_rules = (item for item in complaints if item.kind is ComplaintKind.RULE)
     keys = {item.key for item in by_rules if not item.warning and item.key}
@@ -216,9 +218,9 @@ def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint])
 def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Complaint | None:
     """Return the complaint about a run that did not end successfully.
 
-    Returns None if `complaints` already contains a complaint about the run's end. The check is
-    needed because the rules do not compare the order of records. A run that stopped before its
-    deciding evaluation still has all required records.
+    Returns None if `complaints` already contains a complaint about the run's end. The function is
+    needed because the rules do not compare the order of records. For example, a run that stopped
+    before its deciding evaluation still has all required records.
     """
     keys = {item.key for item in complaints if not item.warning}
     if record.finished or keys.intersection(("run_stop", "eval_accuracy")):
@@ -231,14 +233,14 @@ def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Com
 
 
 def _of_target(complaint: Complaint) -> bool:
-    """Return True if the complaint is that no evaluation reached the target of the rules."""
+    """Return True if the complaint is that no evaluation reached the target in the rules."""
     return complaint.key == "eval_accuracy" and complaint.kind is ComplaintKind.TARGET_MISSED
 
 
 def not_ended(path: Path) -> Verdict:
     """Return the verdict for a run that is in progress or whose controller was killed.
 
-    Such a run is not checked against the rules.
+    An unfinished run is not checked against the rules.
     """
     return Verdict(
         path,
@@ -282,7 +284,10 @@ def _joined_records(line: int) -> Complaint:
 
 
 def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield a complaint if a relaunched program appended its records to the log."""
+    """Yield a complaint if a log contains the records of several attempts.
+
+    A program that is relaunched after a failure may append its records to the existing log.
+    """
     found = attempts.find_attempts(without_repeats(events))
     if len(found) > 1:
         parts = (f"{first} to {last}" for first, last in (attempt.lines for attempt in found[:10]))
@@ -292,9 +297,9 @@ def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
-    """Return the complaint about an old log whose first epoch is 1 instead of 0.
+    """Return a warning about an old log whose first epoch is 1 instead of 0.
 
-    The complaint only applies to round v0.5.
+    The warning only applies to rounds whose first epoch is 0.
     """
     first = next((event for event in events if event.key == "epoch_start"), None)
     of_round = find_round(record.settings.rules) if record.settings.profile else None
@@ -310,8 +315,8 @@ def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | No
         for event in events
         if event.key == "suite_run"
     ):
-        # A later version wrote the log, in which the warm-up steps contain the start of the first
-        # epoch.
+        # A version of the suite that logs `first_epoch` wrote the log. Its first epoch started
+        # during the warm-up steps.
         return None
     do = (
         "an older version of the suite wrote the log. Only the numbers of the epochs differ, and"
@@ -357,7 +362,9 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
         checker = rule_files.restricted_checker(rules.ruleset, folders, werror=werror)
         try:
             checker.check_loglines(lines, str(rule_file))
-        except Exception as error:  # code in a rule file cannot compare a value
+        # code in a rule file can raise any error, for example if it compares values of different
+        # types
+        except Exception as error:
             problem = f"the checker stopped with {type(error).__name__}: {error}"
             needed = (
                 "values of the type that the rules expect (eval_accuracy: a number), and rules"
@@ -367,8 +374,8 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
             stopped = [Complaint("", 0, problem, needed, do)]
     rule_hints = hints(rules)
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
-    # If a value such as a benchmark or an optimizer has no rules, a complaint about the value
-    # already exists.
+    # Drop the message that a value such as a benchmark or an optimizer has no rules, because a
+    # complaint about the value already exists.
     messages = [text for text in messages if text not in checker.missing_rules_messages] or messages
     complaints = [explain(message, events, rule_hints) for message in messages]
     complaints += [

@@ -20,38 +20,42 @@ from suite.results.text import clean
 
 
 class ComplaintKind(enum.Enum):
-    """Kind of a complaint, for code that treats missed targets differently."""
+    """Category of a complaint, for code that treats missed targets differently."""
 
     RULE = "rule"
     """The log violates a rule or contradicts itself."""
     TARGET_MISSED = "target missed"
     """The run did not reach the target, and its log does not claim success.
 
-    A result set may contain such runs (docs/how-to/check_and_package.md).
+    A result set may contain runs that missed the target (docs/how-to/check_and_package.md).
     """
 
 
 @dataclass(frozen=True)
 class Complaint:
-    """A problem that the check found in a log."""
+    """A problem in a log, such as a rule violation, that the check found."""
 
     key: str
-    """Log key. The string is empty if the complaint is about a whole line or about the file."""
+    """Log key of the problem. The string is empty if the complaint is about a whole line or
+    about the file.
+    """
     line: int
-    """Line number in the file, starting at 1. 0 if the complaint is not about a single line."""
+    """Line number in the log, starting at 1. The number is 0 if the complaint is not about a single
+    line.
+    """
     found: str
     needed: str
     do: str
     warning: bool = False
-    """True if the log fails only with --werror."""
+    """True if the complaint makes the check fail only with --werror."""
     kind: ComplaintKind = ComplaintKind.RULE
 
 
 MISSING = "not in the log"
 """Value of `Complaint.found` if a required key is missing."""
 _JOINED = "aggregated_"
-"""Prefix of keys that rule files derive from several lines with a different key (Stable
-Diffusion).
+"""Prefix of keys that rule files for Stable Diffusion compute from several lines with another
+key.
 """
 _CHECK = re.compile(
     r"CHECK for '(.*?)' failed in line (\d+):\n.*?\nfailed test: (.*?)\ncurrent context", re.DOTALL
@@ -83,7 +87,7 @@ _WHAT_TO_DO: Mapping[str, str] = {
 OF_TRAINING = ("run_stop", "eval_accuracy", "eval_start", "eval_stop", "epoch_start", "epoch_stop")
 """Log keys that show whether and how the run reached the target."""
 _KEYS_OF_EVENTS = ("run_stop", "eval_accuracy", "cache_clear")
-"""Log keys of events. If such a key is missing, the event did not happen."""
+"""Log keys of events. A missing key means that the event did not happen."""
 _TESTS_IN_WORDS: Mapping[str, str] = {
     "s['init_started']": "after init_start",
     "s['run_started']": "after run_start",
@@ -114,7 +118,7 @@ def explain(
 ) -> Complaint:
     """Convert a message of the checker to a complaint.
 
-    `hints` maps a key to its rule, which may contain NEEDS and DO.
+    `hints` maps a log key to the key's rule, which may contain NEEDS and DO.
     """
     if match := _CHECK.match(message):
         key, line = match[1].removeprefix(_JOINED), max(int(match[2]), 0)
@@ -151,7 +155,7 @@ def _is_unsuccessful_stop(event: Event) -> bool:
 
 
 def asked_otherwise(record: RunRecord) -> Complaint | None:
-    """Return the complaint about a completed run that was not started to reach the target.
+    """Return the complaint about a completed run that was not configured to train to a target.
 
     Returns None for all other runs.
     """
@@ -205,7 +209,7 @@ def changed_target(record: RunRecord) -> str:
 def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint:
     """Convert a message such as `Required EXACTLY_ONE occurrence of 'x' but found n`.
 
-    The message may also contain AT_LEAST_ONE instead of EXACTLY_ONE, and several keys.
+    The message may contain AT_LEAST_ONE instead of EXACTLY_ONE, and may contain several keys.
     """
     keys = [key.removeprefix(_JOINED) for key in re.findall(r"'([^']*)'", match[2])]
     key = " or ".join(keys)
@@ -284,7 +288,7 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
 def _metrics_text(key: str, events: Sequence[Event]) -> str:
     """Format the last value of each metric of a key, such as `FID 95.2, CLIP 0.14`.
 
-    The log contains a separate line for each metric.
+    Logs contain a separate line for each metric.
     """
     last = {
         str(event.metadata.get("metric", "")): event.value for event in events if event.key == key
@@ -299,7 +303,7 @@ def _metrics_text(key: str, events: Sequence[Event]) -> str:
 
 
 def condition_text(test: str) -> str:
-    """Describe a condition of a rule file in words. An unknown condition is quoted."""
+    """Describe a condition in a rule file in words. A condition without a description is quoted."""
     return " and ".join(
         _single_condition_text(part.strip()) for part in test.strip().split(" and ")
     )

@@ -1,7 +1,7 @@
-"""Statements that the closed rules require from a submitter about parts that differ from the stock.
+"""Statements that closed-division submissions must make about non-stock implementations.
 
-Such a part is not the framework's stock implementation, and was compared with a reference.
-docs/dev/equivalence.md has the equations and the measured differences.
+A non-stock implementation replaces an implementation of the framework, and was compared with a
+reference. The equations and the measured differences are in docs/dev/equivalence.md.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ RANDOM_NUMBERS = (
 def equivalences(record: RunRecord) -> list[str]:
     """Return notes about the random numbers, the workload, and the optimizer of a run.
 
-    The run's log must be from this suite.
+    The log of the run must be from this suite.
     """
     settings, optimizer = (
         record.settings,
         clean(str(record.hyperparameters.get("opt_name", "")), 20),
     )
-    optimizer = optimizer.removesuffix("_with_momentum")  # the logs of Mask R-CNN use this name
+    # logs of Mask R-CNN append this suffix to the optimizer's name
+    optimizer = optimizer.removesuffix("_with_momentum")
     try:
         workload = registry.load_workload(settings.workload)
         stated, listed = (
             workload.known_deviations,
             get_round(settings.rules, workload).listed_optimizers,
         )
-    except ValueError:  # The workload is not installed, or its round does not include it.
+    except ValueError:  # the workload is not installed, or the round does not include the workload
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]
     if not optimizer:

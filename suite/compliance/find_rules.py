@@ -1,4 +1,4 @@
-"""Find the rules for `suite check --rules`, and open them for the compliance checker."""
+"""Find the rules for `suite check --rules`, and open the rules for the compliance checker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def open_rules(rules: Ruleset) -> Iterator[Path]:
     """Provide the path of the rule file for the compliance checker.
 
     Generated rules are written to a temporary folder that only the current user can change. The
-    folder is removed at the end of the `with` block.
+    temporary folder is removed at the end of the `with` block.
     """
     if not rules.generated:
         yield rules.file or Path(f"training_{rules.ruleset}", "common.yaml")
@@ -67,9 +67,9 @@ def hints(rules: Ruleset) -> dict[str, Mapping[str, Any]]:
 
 
 def rule_entries(path: Path) -> list[Mapping[str, Any]]:
-    """Return the entries of a rule file as strings.
+    """Return the entries of a YAML rule file as strings.
 
-    Only the checker executes code from the file.
+    Only the checker executes the Python code in a rule file.
     """
     try:
         text = read_text(path)

@@ -59,24 +59,26 @@ _COUNTS: Mapping[str, str] = {
     **dict.fromkeys(("input_hp_num_neg", "eval_hp_num_neg"), _AS_THE_RULES),
     **dict.fromkeys(("model_hp_mf_dim", "model_hp_mlp_layer_sizes"), _FULL_MODEL),
 }
-"""Maps each NCF log key that `profile=reference` fixes to the reference's value to a remedy.
+"""Maps NCF log keys to remedies. With `profile=reference`, the value of each key must equal the
+reference's value.
 
 An empty remedy is replaced by a remedy that names the data set.
 """
 
 Entry = Mapping[str, Mapping[str, str]]
-"""Entry of a rule file.
+"""Entry of a rule file, such as the rule for a log key.
 
-The checker executes CHECK, POST, and CODE. `suite check` prints NEEDS and DO if a CHECK fails.
+The checker executes the Python code in CHECK, POST, and CODE. `suite check` prints NEEDS and DO if
+a CHECK fails.
 """
 
 
 @functools.cache
 def rule_entries(name: str) -> Sequence[Entry]:
-    """Return the entries of the generated rules `name`, which is an item of `NAMES`.
+    """Return the entries of the rule file for `name`, which is an element of `NAMES`.
 
     Raises:
-        ValueError: The table of a round is invalid.
+        ValueError: The file of a round is invalid.
     """
     if name == OF_V05:
         return tuple(_v05_entries())
@@ -99,10 +101,10 @@ def rule_text(name: str) -> str:
 
 
 def _ncf_entries(is_reference: bool) -> list[Entry]:
-    """Return the rules for NCF. `init_start` and `init_stop` are optional.
+    """Return the rules for NCF, in which `init_start` and `init_stop` are optional.
 
-    The two records are optional because the clock of v0.5 does not use them. In logs without
-    `suite_run`, the first epoch must be 1.
+    `init_start` and `init_stop` are optional because the clock of v0.5 does not use them. In logs
+    without `suite_run`, the first epoch must be 1.
     """
     kind = registry.load_workload(_NCF)
     found = get_round(kind.default_rules, kind)
@@ -130,13 +132,13 @@ def _ncf_entries(is_reference: bool) -> list[Entry]:
 def _v05_entries() -> list[Entry]:
     """Return the rules for the workloads of round v0.5 except NCF.
 
-    The quality in a log is a number, or a dictionary if the workload has several metrics.
+    In a log, the quality is a number, or a dictionary if the workload has several metrics.
     """
     kinds = [registry.load_workload(name) for name in workload_names(OF_V05) if name != _NCF]
     of_round = get_round(OF_V05, kinds[0])
     targets = {kind.mlperf_name: dict(get_round(OF_V05, kind).targets) for kind in kinds}
     rules, clock = repr(of_round.name), repr(of_round.clock)
-    # Exactly one workload has several metrics.
+    # This assignment requires that exactly one workload has several metrics.
     (metrics,) = (least for least in targets.values() if len(least) > 1)
     several = " and ".join(f"v['value'][{name!r}] >= s['least'][{name!r}]" for name in metrics)
     single = "v['value'] >= min(s['least'].values())"
@@ -224,7 +226,7 @@ def _init_window(minutes: int) -> list[Entry]:
 
 
 def _begin(state: str, epoch: int) -> Entry:
-    """Return the entry that initializes the state of the rules.
+    """Return the entry of the rule file that initializes the checker's variables.
 
     `epoch` is the number of the first epoch minus 1.
     """
@@ -257,13 +259,13 @@ def _key(
 def _setting(name: str, condition: tuple[str, str], do: str) -> Entry:
     """Return the rule for a key that must be logged exactly once.
 
-    `condition` contains the condition as code and as text.
+    `condition` is the pair (condition as Python code, condition in words).
     """
     return _key(name, "EXACTLY_ONE", condition[0], needs=condition[1], do=do)
 
 
 def _one_of(*values: str) -> tuple[str, str]:
-    """Return, as code and as text, the condition that a value is in `values`."""
+    """Return, as code and in words, the condition that a value is in `values`."""
     if len(values) == 1:
         return f"v['value'] == {values[0]!r}", values[0]
     return f"v['value'] in {values!r}", f"{', '.join(values[:-1])} or {values[-1]}"
@@ -313,7 +315,7 @@ def _epochs(first_epoch: str) -> list[Entry]:
     """Return the rules for blocks, epochs, and the start and stop of evaluations.
 
     Args:
-        first_epoch: Text that describes the number of the first epoch.
+        first_epoch: Description of the number of the first epoch.
     """
     is_next = "v['metadata']['first_epoch_num'] == s['epoch'] + 1"
     evaluation = {
@@ -340,8 +342,8 @@ def _epochs(first_epoch: str) -> list[Entry]:
 def _eval_accuracy(is_reached: str, target: str, joined: str = " with ") -> Entry:
     """Return the rule for evaluations.
 
-    At least one evaluation must reach the target. The epoch number of each evaluation must be that
-    of the most recent epoch.
+    At least one evaluation must reach the target. The epoch number of an evaluation must equal the
+    number of the epoch that precedes it.
     """
     return _key(
         "eval_accuracy", "AT_LEAST_ONE", f"s['run'] and not s['end'] and {_SAME_EPOCH}",
@@ -358,8 +360,8 @@ def _batch_size() -> Entry:
 def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> list[Entry]:
     """Return the rules for NCF's settings.
 
-    Data counts and model sizes must equal the reference's values if `is_reference` is true.
-    Otherwise, they must be greater than 0.
+    If `is_reference` is true, data counts and model sizes must equal the reference's values.
+    Otherwise, data counts and model sizes must be greater than 0.
     """
     run = _reference_run(kind, found)
     facts = run.dataset_info
@@ -391,15 +393,15 @@ def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> lis
 
 
 def _of_reference(name: str, value: Any, do: str) -> Entry:
-    """Return the rule that a number or a list of numbers equals the reference's value."""
+    """Return the rule that a logged number or list of numbers equals the reference's value."""
     found = "list(v['value'])" if isinstance(value, list) else "v['value']"
     return _setting(name, (f"{found} == {value!r}", str(value)), do)
 
 
 def _free(name: str, value: Any) -> Entry:
-    """Return the rule that a number, or each number in a list, is greater than 0.
+    """Return the rule that a logged number, or each number in a list, is greater than 0.
 
-    The rule is for a list if the reference's `value` is a list.
+    The rule expects a list if the reference's `value` is a list.
     """
     above_0 = "len(v['value']) > 0 and all(size > 0 for size in v['value'])"
     condition = (above_0, "a list of sizes above 0") if isinstance(value, list) else _POSITIVE

@@ -1,9 +1,10 @@
-"""Check the timestamps and the measured seconds in a log of this suite.
+"""Check the time stamps and the measured seconds in a log of this suite.
 
 `time_ms` is the wall-clock time at the start of the log plus the elapsed time of a monotonic clock,
-so it never decreases (suite/worker/runlog.py). Training seconds, evaluation seconds, and
-`suite_condition.seconds` use the same monotonic clock. Rank 0 measures `suite_condition.seconds`
-from just before the `run_start` record to just after the `run_stop` record (suite/worker/loop.py).
+so `time_ms` never decreases (suite/worker/runlog.py). Training seconds, evaluation seconds, and
+`suite_condition.seconds` use the same monotonic clock as `time_ms`. Rank 0 measures
+`suite_condition.seconds` from just before the `run_start` record to just after the `run_stop`
+record (suite/worker/loop.py).
 """
 
 from __future__ import annotations
@@ -20,24 +21,26 @@ from suite.results.logs.record import RunRecord
 from workloads.api import Json
 
 STAMP_MS = 10.0
-"""Tolerance in milliseconds between two measurements with the same clock.
+"""Maximum difference in milliseconds between two measurements of the same interval with the same
+clock.
 
-Timestamps are rounded to milliseconds. Seconds are rounded to 0.0001 in `suite_condition` and to
+Time stamps are rounded to milliseconds. Seconds are rounded to 0.0001 in `suite_condition` and to
 1e-9 in `tracked_stats`.
 """
 START_SECONDS = 2.0
-"""Maximum seconds for reading the kernel's counters next to `run_start` and `run_stop`.
+"""Maximum seconds that a process needs to read the kernel's counters near `run_start` and
+`run_stop`.
 
-The limit is also sufficient on a busy machine.
+The maximum is also sufficient on a busy machine.
 """
 START_SECONDS_OF_MANY = 10.0
-"""Maximum seconds for reading the kernel's counters with several processes.
+"""Maximum seconds that several processes need to read the kernel's counters.
 
 Versions without `code_digest` logged the longest measurement of all processes, which start at
 different times.
 """
 RUN_START_SECONDS = 10.0
-"""Maximum seconds between `run_start` and the record that it must directly follow.
+"""Maximum seconds between `run_start` and the record that `run_start` must directly follow.
 
 Typical delays are milliseconds. On a busy machine, the delay can be seconds.
 """
@@ -46,7 +49,7 @@ _BEFORE_RUN = ("submission_benchmark", "cache_clear", "suite_run", "init_start",
 
 
 def find_clock_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield complaints about timestamps that are impossible in a run.
+    """Yield complaints about time stamps that are impossible in a run.
 
     `events` contains all records in the order of the file.
     """
@@ -75,7 +78,11 @@ def _falling_stamps(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _order(events: Sequence[Event], start: int, stop: int) -> Iterator[Complaint]:
-    """Yield complaints about records on the wrong side of `run_start` or `run_stop`."""
+    """Yield complaints about records on the wrong side of `run_start` or `run_stop`.
+
+    Records of blocks and evaluations must be between `run_start` and `run_stop`. Records of the
+    initialization must precede `run_start`.
+    """
     for event in events[:start]:
         if _is_within_run(event):
             needed = f"after run_start (line {events[start].line})"
@@ -114,7 +121,7 @@ def _start_delay(events: Sequence[Event], start: Event) -> Iterator[Complaint]:
 
 
 def _block_seconds(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Check that each block lasted at least as long as its training and evaluation."""
+    """Check that each block lasted at least as long as the block's training and evaluation."""
     begun: Event | None = None
     for event in events:
         if event.key == "block_start":

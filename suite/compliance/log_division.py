@@ -1,7 +1,7 @@
 """Recompute the division of a log of this suite from the rules of its round.
 
-The module checks the settings and the keys that depend on them. The checker of mlperf-logging
-trusts `submission_division` and checks only the keys that its rule files name.
+The module checks the logged settings and the log keys that depend on settings. The checker of
+mlperf-logging trusts `submission_division` and checks only the keys that its rule files name.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from workloads.api import Json, Settings, Workload, fingerprints
 
 RESUMED = Deviation(DeviationCode.RESUMED, detail="the run was resumed from a checkpoint")
 _FILE_OPTIONS = ("backbone_weights",)
-"""Options that contain the path or digest of a file. The notes about the data set assess the
-content of these files.
+"""Options that contain the path or digest of a file. Notes about the data set report whether the
+content of such a file is as published.
 """
 
 
 class ExpectedLog(NamedTuple):
-    """Values that a log must contain, derived from the settings of the run."""
+    """Content that a log must have, derived from the settings of the run."""
 
     deviations: tuple[Deviation, ...]
     """Reasons for the open division that follow from the settings."""
@@ -45,7 +45,7 @@ class ExpectedLog(NamedTuple):
     """Approximate number of training samples, if samples that are too long were removed from the
     published data.
 
-    0 if `keys` contains the exact number.
+    The attribute is 0 if `keys` contains the exact number.
     """
 
 
@@ -124,7 +124,7 @@ def _key_complaints(expected: ExpectedLog, events: Sequence[Event]) -> Iterator[
 
 @functools.lru_cache(maxsize=256)
 def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
-    """Derive the required values of a log from the settings in `suite_run`.
+    """Derive the required content of a log from the settings in `suite_run`.
 
     Both arguments are JSON strings. `parts_json` contains the run's `PARTS` and `SHARES`.
     """
@@ -133,7 +133,7 @@ def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
     settings = Settings(**logged, **{name: parts[name] for name in PARTS})
     if (closed := find_round(settings.rules, kind)) is not None:
         settings = replace(settings, round=closed.figures)
-    # Without a data folder, the function returns the published counts.
+    # Without a data folder, `load_dataset_info` returns the published counts.
     dataset_info = kind.load_dataset_info(settings)
     workload = kind(settings, dataset_info)
     shares = {name: parts[name] for name in SHARES if name in parts}

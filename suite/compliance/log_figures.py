@@ -1,4 +1,7 @@
-"""Check the measurements in `tracked_stats` for rules that hold under any schedule."""
+"""Check that the measurements in `tracked_stats` are consistent.
+
+The checks do not depend on the run's settings or schedule.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 
 RATE_TOLERANCE = 1e-6
-"""Relative tolerance of rates. The rate in a log is computed before its seconds are rounded."""
+"""Relative tolerance of a throughput. A logged throughput is computed before its seconds are
+rounded.
+"""
 SECONDS_ROUNDING = 1e-9
 
 
 def find_figure_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield complaints about blocks with missing or contradictory values or a NaN loss."""
+    """Yield a complaint for a block with missing or contradictory values, or a NaN loss."""
     step = record.settings.timing_warmup_steps
     blocks = [event for event in events if event.key == "tracked_stats"]
     if not blocks:

@@ -1,7 +1,7 @@
-"""Determine whether this suite wrote a log, and whether its `suite_run` line is valid.
+"""Determine whether this suite wrote a log, and whether the log's `suite_run` line is valid.
 
-Every check of the suite's logs needs `suite_run`. If a log shows other signs of this suite, a
-missing `suite_run` is therefore an error.
+Every check of the suite's logs needs the `suite_run` line. If a log shows other signs of this
+suite, a missing `suite_run` is therefore an error.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ NEVER_EDIT = "a log must not be edited: run again, and give the log as it was wr
 PROFILES = ("reference", "demo", "synthetic")
 _KEY_PREFIX = "suite_"
 _FILE_ENTRY = re.compile(rb'"file"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){1,400}")')
-"""Pattern of `file` in the metadata of a record, with its value as a JSON string."""
+"""Pattern of the key `file` in the metadata of a record, with its value as a JSON string."""
 _SOURCE_FILE = re.compile(r"(?:^|/)suite/(?:worker|control|agent)/\w{1,60}\.py")
-"""Pattern of the source files that write the records of this suite."""
+"""Pattern of the suite's source files that write log records."""
 _BLOCK_BYTES = 1 << 20
 _OVERLAP_BYTES = 1 << 10
 """Number of bytes at the end of each block that are searched again together with the next block."""
@@ -46,9 +46,9 @@ _KEYS_OF_FILES = {
     "status.json": frozenset({"run_index", "controller"}),
     "topology.json": frozenset({"gpu_nvlink", "gpu_pcie", "numa_nodes"}),
 }
-"""Maps each file that the suite writes next to a log to keys that only this suite writes.
+"""Maps each JSON file that the suite writes next to a log to keys that only this suite writes.
 
-A file with any of these keys is a file of this suite.
+If a file contains any of these keys, this suite wrote the file.
 """
 _KEYS_OF_ROWS = {
     "metrics.jsonl": frozenset({"train_seconds", "samples_per_second"}),
@@ -132,7 +132,7 @@ def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
 def _find_source_file(path: Path) -> str:
     """Return a source file of this suite that the log's metadata names, or "".
 
-    The log reader skips this metadata, so the file is searched directly.
+    The log reader skips the metadata `file`, so this function searches the file directly.
     """
     try:
         with files.open_stream(path) as stream:

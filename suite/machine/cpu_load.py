@@ -1,6 +1,6 @@
 """Measure the current load of CPU cores.
 
-The module reads the kernel's counters twice, 0.1 s apart.
+The module reads the kernel's CPU times twice, 0.1 s apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import psutil
 from suite.machine.sysfiles import online_cpus
 
 LOOK_SECONDS = 0.1
-"""Duration of a measurement in seconds."""
+"""Time between the two readings of a measurement, in seconds."""
 TAKEN_LOOKS = 5
 """Number of measurements that `cores_taken` makes."""
 NAMED_PROCESSES = 3
@@ -25,14 +25,15 @@ ROOT = Path("/")
 CoreSeconds = dict[int, tuple[float, float, float]]
 """Busy, stolen, and total CPU seconds of each core since boot.
 
-Stolen seconds were used by other virtual machines. They are included in the busy seconds.
+Stolen CPU time was given to other virtual machines by the hypervisor. The busy seconds include the
+stolen seconds.
 """
 
 
 def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
     """Return the average use of the given cores in percent.
 
-    Returns None if the kernel does not report the load.
+    Returns None if the kernel does not report per-core CPU times.
 
     Args:
         cores: Numbers of the cores.
@@ -46,8 +47,9 @@ def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
 def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROOT) -> int:
     """Return how many of the given cores other processes use permanently.
 
-    The result is the minimum of several measurements, so that short bursts of load do not count.
-    The caller must be idle during the measurement. Otherwise its load would also be counted.
+    The function takes several measurements and returns the minimum, so that short bursts of load do
+    not count. The caller must be idle during the measurements. Otherwise the caller's CPU use is
+    counted, too.
 
     Args:
         cores: Numbers of the cores.
@@ -55,7 +57,7 @@ def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROO
         root: Folder that contains /sys.
 
     Returns:
-        Number of cores, or 0 if the kernel does not report the load.
+        Number of cores that are in use, or 0 if the kernel does not report per-core CPU times.
     """
     return min(
         round(sum(busy / total for busy, total in _used(cores, root).values() if total > 0))
@@ -64,7 +66,7 @@ def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROO
 
 
 def free(cores: Sequence[int], most_percent: float, root: Path = ROOT) -> list[int]:
-    """Return the cores whose use is not above a limit.
+    """Return the cores whose CPU use is at most `most_percent`.
 
     Args:
         cores: Numbers of the cores.
@@ -80,7 +82,7 @@ def free(cores: Sequence[int], most_percent: float, root: Path = ROOT) -> list[i
 
 
 def _used(cores: Sequence[int], root: Path) -> dict[int, tuple[float, float]]:
-    """Return the busy and total CPU seconds of each core during LOOK_SECONDS.
+    """Measure the busy and total CPU seconds of each core during LOOK_SECONDS.
 
     Cores that the kernel does not report are excluded.
     """
@@ -95,9 +97,10 @@ def _used(cores: Sequence[int], root: Path) -> dict[int, tuple[float, float]]:
 
 
 def busiest(cores: Sequence[int]) -> list[str]:
-    """Return up to NAMED_PROCESSES other processes that use the given cores most.
+    """Return the NAMED_PROCESSES other processes that use the most CPU time on the cores.
 
-    The format is `name (pid 1) 90 %`. A process that fully uses one core has 100 %.
+    Each process is described as in `name (pid 1) 90 %`. A process that fully uses one core is shown
+    with 100 %.
     """
     before = {pid: seconds for pid, (seconds, _, _) in _process_seconds().items()}
     time.sleep(LOOK_SECONDS)
@@ -117,9 +120,10 @@ def busiest(cores: Sequence[int]) -> list[str]:
 def core_seconds(root: Path = ROOT) -> CoreSeconds:
     """Return the CPU seconds of each core since boot.
 
-    The dict is empty if the kernel does not report them. Time that was spent waiting for input and
-    output is idle. Time that the hypervisor gave to other virtual machines is busy. Guest times are
-    subtracted from the sum, because the user and nice times already include them.
+    The dict is empty if the kernel does not report per-core CPU times. Waiting for I/O is counted
+    as idle time. Time that the hypervisor gave to other virtual machines is counted as busy time.
+    Guest times are subtracted from the total, because the user and nice times already include the
+    guest times.
 
     Args:
         root: Folder that contains /sys.
@@ -128,8 +132,8 @@ def core_seconds(root: Path = ROOT) -> CoreSeconds:
         times = psutil.cpu_times(percpu=True)
     except OSError:
         return {}
-    # psutil lists the online CPUs without their numbers. The numbers have gaps if some CPUs are
-    # offline.
+    # psutil lists the times of the online CPUs without the CPU numbers. The numbers have gaps if
+    # some CPUs are offline.
     numbers = sorted(online_cpus(root))
     if len(numbers) != len(times):
         numbers = list(range(len(times)))
@@ -143,7 +147,7 @@ def core_seconds(root: Path = ROOT) -> CoreSeconds:
 def _process_seconds() -> dict[int, tuple[float, int, str]]:
     """Map each process id to the process's CPU seconds, last core, and name.
 
-    Processes that this user may not inspect are excluded.
+    Processes that the current user may not inspect are excluded.
     """
     seconds = {}
     for process in psutil.process_iter(["cpu_times", "cpu_num", "name"]):

@@ -32,7 +32,10 @@ def cpu_cores() -> tuple[int, ...]:
 
 
 def cpu_model() -> str:
-    """Return the name of the processor, or its architecture if the name is unknown (ARM)."""
+    """Return the model name of the processor, or the architecture if the model is unknown.
+
+    On ARM, for example, the model name is unknown.
+    """
     return sysfiles.cpu_model() or platform.processor() or platform.machine()
 
 
@@ -58,7 +61,7 @@ def nvml() -> Iterator[Any]:
 def cuda_driver_version(library: Any) -> str | None:
     """Return the newest CUDA version that the driver supports, such as `13.0`.
 
-    Returns None if the driver does not report the version.
+    Returns None if NVML does not report the version.
     """
     try:
         version = library.nvmlSystemGetCudaDriverVersion()  # NVML returns 1000 x major + 10 x minor
@@ -70,12 +73,13 @@ def cuda_driver_version(library: Any) -> str | None:
 def _visible_numbers(library: Any) -> list[int]:
     """Return the NVML indices of the devices in the inherited CUDA_VISIBLE_DEVICES.
 
-    The indices are in the order of CUDA_VISIBLE_DEVICES.
+    The indices have the order of CUDA_VISIBLE_DEVICES.
     """
     uuids = {}
     for number in range(library.nvmlDeviceGetCount()):
         uuids[number] = ""
-        with contextlib.suppress(library.NVMLError):  # a lost device keeps its index
+        # a GPU that fell off the bus keeps its NVML index
+        with contextlib.suppress(library.NVMLError):
             uuids[number] = library.nvmlDeviceGetUUID(library.nvmlDeviceGetHandleByIndex(number))
     return visible.chosen(uuids)
 
@@ -103,7 +107,7 @@ def _query_each(library: Any, query: Callable[[Any], T]) -> list[T]:
 def visible_handles(library: Any) -> list[Any]:
     """Return the NVML handles of the devices in the inherited CUDA_VISIBLE_DEVICES.
 
-    The handles are in the order of CUDA_VISIBLE_DEVICES.
+    The handles have the order of CUDA_VISIBLE_DEVICES.
 
     Raises:
         ValueError: A device does not respond, or is partitioned with MIG.
@@ -133,9 +137,8 @@ def hardware(visible_gpus: Sequence[Gpu] | None = None) -> dict[str, Any]:
     """Return the CPU, memory, and GPUs of this machine for run.json.
 
     Args:
-        visible_gpus: Result of `gpus`. If None, the function queries the GPUs, and returns an empty
-            list of GPUs if a GPU does not respond. Commands that use GPUs check them before they
-            call this function.
+        visible_gpus: Return value of `gpus`. If None, this function queries the GPUs, and lists no
+            GPUs if a GPU does not respond.
     """
     if visible_gpus is None:
         visible_gpus = []

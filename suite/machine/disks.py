@@ -1,6 +1,7 @@
 """Check for full disks.
 
-The check is needed because programs report a full disk in different ways or not at all.
+Programs report a full disk in different ways or not at all, so the suite checks the free disk
+space.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import tempfile
 FULL_BYTES = 1 << 20
 """Free space in bytes below which a disk counts as full.
 
-The limit is above 0, because a disk that cannot store a large block may still have some free space.
+The limit is above 0, because a disk that is too full for a large write may still have some free
+bytes.
 """
 
 
 def full(*paths: str | os.PathLike[str]) -> str:
     """Return a description of the first full disk, or an empty string.
 
-    The description is `no space left in PATH (N bytes free)` or ends with `(no free inodes)`. The
-    function checks the disks of `paths`, of temporary files, and of shared memory. Read-only disks
-    are skipped.
+    The description is `no space left in PATH (N bytes free)`, or ends with `(no free inodes)` if
+    the disk has no free inodes. The function checks the disks that contain `paths`, the temporary
+    folder, and the shared memory. Read-only disks are skipped.
     """
     for path in (*paths, tempfile.gettempdir(), "/dev/shm"):
         try:

@@ -1,6 +1,7 @@
 """Detect that a run is about to exhaust the machine's memory.
 
-Such a run would harm all programs on the machine. The module imports only the standard library.
+Running out of memory would harm all programs on the machine. The module imports only the standard
+library.
 """
 
 from __future__ import annotations
@@ -12,27 +13,27 @@ from pathlib import Path
 from suite.machine.sysfiles import memory_bytes, text
 
 LEFT_BYTES = 512 << 20
-"""Memory in bytes that a run must leave free.
+"""Memory in bytes that must stay available on the machine during a run.
 
-A step can allocate a few hundred MB between two checks (0.1 s).
+A training step can allocate a few hundred MB in the 0.1 s between two checks.
 """
 LEFT_SHARE = 0.03
-"""Share of the machine's memory that a run must leave free.
+"""Share of the machine's memory that must stay available during a run.
 
-The larger of LEFT_BYTES and this share applies.
+The limit is the larger of LEFT_BYTES and LEFT_SHARE of the machine's memory.
 """
 OWN_SHARE = 0.5
-"""Minimum share of the machine's memory that a run must use to be ended.
+"""Minimum share of the machine's memory that a run must use before the suite ends the run.
 
-If the run uses less, other programs use most of the memory.
+A run below this share is not ended, because other programs use most of the memory.
 """
 
 
 def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
     """Return the reason why a run must end for lack of memory, or an empty string.
 
-    The check is fast while enough memory is free. If the kernel does not report the memory, the
-    result is empty.
+    The memory of the processes is read only if little memory is available. If the kernel does not
+    report the machine's memory, the string is empty.
 
     Args:
         pids: Ids of the run's processes.

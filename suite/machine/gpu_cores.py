@@ -1,4 +1,4 @@
-"""Find the CPU cores of the socket to which a GPU's PCI bus is attached.
+"""Find the CPU cores of the socket to which a GPU is attached by its PCI bus.
 
 This module imports only the standard library because workers import it.
 """
@@ -15,17 +15,17 @@ from suite.machine.visible import VARIABLE
 
 
 def cores_near_gpus(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
-    """Return the cores near the given GPUs that this process may use.
+    """Return the cores on the sockets of the given GPUs that this process may use.
 
-    The driver has a folder for each GPU, whose name is the GPU's PCI address. With
-    CUDA_DEVICE_ORDER=PCI_BUS_ID, GPUs are numbered in the order of these addresses.
+    The NVIDIA driver has a folder in /proc for each GPU. The name of the folder is the GPU's PCI
+    address. With CUDA_DEVICE_ORDER=PCI_BUS_ID, GPUs are numbered in the order of the PCI addresses.
 
     Args:
         numbers: Indices of the GPUs among the visible GPUs of this process.
         root: Folder that contains /proc and /sys.
 
     Returns:
-        Numbers of the cores. The set is empty if the system does not report them, or if
+        Numbers of the cores. The set is empty if the system does not report the cores, or if
         CUDA_VISIBLE_DEVICES selects a GPU by UUID.
     """
     addresses = sorted(path.name.lower() for path in (root / "proc/driver/nvidia/gpus").glob("*"))
@@ -33,7 +33,7 @@ def cores_near_gpus(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
     cores: set[int] = set()
     for number in numbers:
         entry = visible[number].strip() if number < len(visible) else ""
-        # the entry is a UUID or an invalid index
+        # `entry` is a UUID or an invalid index
         if not entry.isdecimal() or int(entry) >= len(addresses):
             return set()
         cores |= _parse_ranges(
@@ -43,7 +43,10 @@ def cores_near_gpus(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
 
 
 def _parse_ranges(ranges: str) -> set[int]:
-    """Parse a list of numbers such as `0-2,8`. Return an empty set if it is invalid."""
+    """Parse a list of numbers such as `0-2,8`.
+
+    The set is empty if the list is invalid.
+    """
     if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", ranges, re.ASCII):
         return set()
     ends = (part.split("-") for part in ranges.split(","))

@@ -1,7 +1,7 @@
 """Read small files in /proc and /sys. Each machine lacks some of these files.
 
-The functions that return a single value return None if the file or the field is missing or has
-unexpected content.
+Functions that return a single value return None if the file or the field is missing, or if the
+content is not in the expected format.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ def online_cpus(root: Path) -> dict[int, Path]:
 
 
 def memory_bytes(path: Path) -> dict[str, int]:
-    """Return the entries of a meminfo file, such as `MemTotal:  16777216 kB`, in bytes.
+    """Return the fields of a meminfo file, such as `MemTotal:  16777216 kB`, in bytes.
 
-    The file is that of the machine or of a NUMA node. psutil cannot read the files of NUMA nodes.
+    Args:
+        path: The meminfo file of the machine or of a NUMA node.
     """
     return {name: int(kib) << 10 for name, kib in re.findall(r"(\w+): *(\d+) kB", text(path) or "")}
 
 
 def counts(path: Path) -> dict[str, int]:
-    """Return the named integers in a control-group file by name."""
+    """Map each name in a control-group file such as `cpu.stat` to its integer."""
     pairs = (line.split(" ") for line in (text(path) or "").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
 @functools.cache
 def cpu_field(name: str, root: Path = Path("/")) -> str | None:
-    """Return a field of the first processor in /proc/cpuinfo. The result is cached.
+    """Return a field of the first processor in /proc/cpuinfo. The field is cached.
 
     Args:
         name: Prefix of the field's name.

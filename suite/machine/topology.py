@@ -1,6 +1,6 @@
 """Write `topology.json`, which describes the hardware of the machine.
 
-The values come from /proc, /sys, and NVML. Unknown values are null.
+The hardware is read from /proc, /sys, and NVML. Properties that cannot be read are null.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ ROOT = Path("/")
 PCIE_PATHS = {0: "internal", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """Maps each nvmlGpuTopologyLevel_t to its name in `nvidia-smi topo -m`.
 
-The levels after `internal` mean that the path between two GPUs crosses a single switch, several
-switches, a host bridge, a NUMA node, or the system interconnect.
+The levels after `internal` describe the path between two GPUs: through a single PCIe switch (PIX),
+several switches (PXB), a host bridge (PHB), a NUMA node (NODE), or the system interconnect (SYS).
 """
 
 
 def write(folder: Path) -> None:
     """Write `topology.json` to a run's folder.
 
-    Errors are ignored, because they must not end a run.
+    Write errors are ignored, because they must not end a run.
     """
     with contextlib.suppress(OSError):
         write_atomically(
@@ -43,9 +43,9 @@ def write(folder: Path) -> None:
 
 @functools.cache
 def _cached_topology() -> Json:
-    """Return the topology, or an error message if it cannot be read.
+    """Return the topology, or an error message if the topology cannot be read.
 
-    The result is cached, because the hardware does not change while this process runs.
+    The topology is cached, because the hardware does not change while this process runs.
     """
     try:
         return topology()
@@ -92,9 +92,10 @@ def _system(root: Path) -> dict[str, Json]:
 
 
 def _network(root: Path) -> dict[str, Json]:
-    """Return the network interfaces, and the ports of InfiniBand and RoCE.
+    """Return the network interfaces, and the ports of InfiniBand and RoCE adapters.
 
-    The loopback interface is excluded. A virtual interface has no driver, and possibly no speed.
+    The loopback interface is excluded. The driver of a virtual interface is None, and the speed may
+    be None.
     """
     interfaces: list[Json] = []
     for folder in sorted((root / "sys/class/net").glob("*")):
@@ -142,9 +143,9 @@ def _cpu(root: Path) -> dict[str, Json]:
 
 
 def _caches(folders: list[Path]) -> list[Json]:
-    """Return the level, type, size in bytes, and number of each kind of cache.
+    """Return the level, kind, size in bytes, and count of the CPU caches.
 
-    Identical caches are counted in one entry.
+    Caches with the same level, kind, and size share a list item.
     """
     seen: set[tuple[str, str | None]] = set()
     counts: dict[tuple[int | None, str, int | None], int] = {}
@@ -224,10 +225,10 @@ def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
 
 
 def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
-    """Return the NUMA node of a GPU, or None if it is unknown.
+    """Return the NUMA node of a GPU, or None if the NUMA node is unknown.
 
     NVML writes the PCI domain with eight digits, but /sys uses four digits. /sys contains -1 if the
-    node is unknown.
+    NUMA node is unknown.
     """
     if pci_bus_id is None:
         return None
@@ -236,21 +237,21 @@ def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
 
 
 def _active_nvlinks(nvml: Any, handle: Any) -> int:
-    """Return the number of active NVLinks of a GPU, to other GPUs or to a switch.
+    """Return the number of active NVLinks between a GPU and other GPUs or an NVSwitch.
 
-    The result is 0 for a device without NVLink.
+    Returns 0 for a GPU without NVLink.
     """
     count = 0
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
         state = _ask(nvml.nvmlDeviceGetNvLinkState, handle, link)
-        if state is None:  # the index is past the last link of this device
+        if state is None:  # the link index is beyond the last NVLink of the GPU
             break
         count += bool(state)
     return count
 
 
 def _matrix(handles: list[Any], between: Callable[[Any, Any], Json]) -> list[list[Json]]:
-    """Return the matrix of `between` for all pairs of devices, with None on the diagonal."""
+    """Return the matrix of `between` for all pairs of GPUs, with None on the diagonal."""
     return [
         [None if row == column else between(a, b) for column, b in enumerate(handles)]
         for row, a in enumerate(handles)
@@ -264,20 +265,20 @@ def _pcie(nvml: Any, a: Any, b: Any) -> str | None:
 
 
 def _nvlink(nvml: Any, a: Any, b: Any) -> bool | None:
-    """Check whether NVLink connects two devices, directly or through a switch."""
+    """Check whether NVLink connects two devices, directly or through an NVSwitch."""
     state = _ask(nvml.nvmlDeviceGetP2PStatus, a, b, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
     return None if state is None else bool(state == nvml.NVML_P2P_STATUS_OK)
 
 
 def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call an NVML function, and return its result, or None if the call fails.
+    """Call an NVML function and return its result. Return None if the call fails.
 
-    The driver raises an error for an unsupported query. Old versions of the NVML bindings lack some
+    NVML raises an error for unsupported queries. Old versions of the NVML bindings lack some
     functions.
     """
     try:
         return function(*arguments)
-    except Exception:  # catches NVMLError, a class that is available only if pynvml is installed
+    except Exception:  # the class NVMLError can be named only if pynvml is installed
         return None
 
 

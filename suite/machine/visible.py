@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 NULL_DEVICE = "null device"
-"""Substring in the name of a stub GPU that computes nothing (tests/gpu_paths). It is also the
-label of runs on this GPU, whose results are meaningless.
+"""Substring in the name of the stub GPU of tests/gpu_paths, which does not execute kernels. Runs on
+the stub GPU have a label with the same text, because their results are meaningless.
 """
 
 
@@ -31,16 +31,16 @@ class UnusableGpuError(ValueError):
 def chosen(uuids: Mapping[int, str]) -> list[int]:
     """Return the indices of the devices in the inherited CUDA_VISIBLE_DEVICES.
 
-    The indices are in the order of CUDA_VISIBLE_DEVICES. If the variable is not set, all devices
-    are returned. An entry is an index, a UUID, or a prefix of a UUID (`GPU-8932f937`) that matches
-    a single device.
+    The indices have the order of CUDA_VISIBLE_DEVICES. If the variable is not set, the indices of
+    all devices are returned. CUDA_VISIBLE_DEVICES lists devices by index, by UUID, or by a prefix
+    of a UUID (`GPU-8932f937`) that matches a single device.
 
     Args:
         uuids: UUID of each device, by index.
 
     Raises:
-        UnusableGpuError: An entry is a partition of a device (MIG), which the suite does not
-            support.
+        UnusableGpuError: CUDA_VISIBLE_DEVICES contains a MIG partition of a device, which the suite
+            does not support.
     """
     visible = os.environ.get(VARIABLE)
     if visible is None:
@@ -61,7 +61,7 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
                 for number, uuid in uuids.items()
                 if entry.startswith("GPU-") and uuid.startswith(entry)
             ]
-        if len(matching) != 1:  # like CUDA, stop at the first entry that is not a device
+        if len(matching) != 1:  # CUDA ignores all entries after the first invalid entry
             break
         numbers += matching
     return numbers
@@ -73,7 +73,7 @@ IN_PARTS = "is partitioned with MIG, which is not supported"
 def no_answer(number: int, numbers: Sequence[int], why: str) -> UnusableGpuError:
     """Return the error for a device that does not respond.
 
-    The device is lost, or the driver cannot find it.
+    The GPU fell off the bus, or the driver cannot find the GPU.
 
     Args:
         number: Index of the device.
@@ -89,7 +89,8 @@ def unusable(number: int, numbers: Sequence[int], why: str) -> UnusableGpuError:
     Args:
         number: Index of the device.
         numbers: Indices of all selected devices.
-        why: Reason as a predicate, such as `IN_PARTS`.
+        why: Predicate of the error message, such as `is partitioned with MIG, which is not
+            supported`.
     """
     remaining = ",".join(str(index) for index in numbers if index != number)
     leave_out = f"export {VARIABLE}={remaining} to leave it out, or " if remaining else ""

@@ -1,1 +1,1 @@
-"""Write submission trees from logs, and check submission trees."""
+"""Write and check submission trees."""

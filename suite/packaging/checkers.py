@@ -1,8 +1,8 @@
 """Run mlperf-logging's seed checker and package checker, and return verdicts.
 
-On the command line, both checkers exit with code 0 even if they find errors, and print a traceback
-on unexpected input. This module calls the checkers as functions, and reports a crash as an
-additional complaint.
+As command-line programs, both checkers exit with code 0 even if they find errors, and print a
+traceback on unexpected input. This module therefore calls the checkers as functions, and reports a
+crash of a checker as a complaint.
 """
 
 from __future__ import annotations
@@ -27,17 +27,15 @@ SEED_RULESET = "1.0.0"
 def check_seeds(
     result_folder: Path, logs: Sequence[Path], records: Sequence[RunRecord], werror: bool = False
 ) -> Verdict:
-    """Check that each run logs a seed, and that all seeds differ.
+    """Check that each run logs a seed, and that all runs have different seeds.
 
-    In the open division, a violation is only a warning.
+    In the open division, a missing or repeated seed is only a warning.
     """
     from mlperf_logging.package_checker.seed_checker import SeedChecker
 
     opened = any(record.division == "open" for record in records)
     first: dict[tuple[str, int], Path] = {}
-    """Maps the code location of a seed's log line, and the seed, to the first log that contains
-    both.
-    """
+    """Maps a seed and the line of code that logged the seed to the first log that contains both."""
     complaints: list[Complaint] = []
 
     def complain(found: str, needed: str, do: str) -> None:
@@ -45,9 +43,9 @@ def check_seeds(
 
     for log in logs:
         try:
-            # The checker's public method returns sentences instead of records.
+            # The checker's public method returns messages instead of seeds.
             seeds = SeedChecker(SEED_RULESET)._get_seed_records(str(log))
-        except Exception as error:  # the checker raises exceptions on unexpected lines
+        except Exception as error:  # the seed checker raises exceptions on unexpected log lines
             found = f"unreadable in {log.name} ({type(error).__name__})"
             complain(found, "an integer in every run", "log seeds as integers with mllog")
             continue
@@ -73,8 +71,8 @@ def _complain_of_equal_seeds(
 ) -> None:
     """Report a complaint if two runs of this suite have the same seed.
 
-    The seed checker alone is not sufficient. It only compares seeds that were logged by the same
-    line of code, and the log's entry for this line can be edited.
+    The seed checker of mlperf-logging only compares seeds that were logged by the same line of
+    code. The line of code is recorded in the log, so a user could edit it to hide equal seeds.
     """
     first: dict[int, RunRecord] = {}
     for record in records:
@@ -124,12 +122,12 @@ def check_package(folder: Path, werror: bool = False, ruleset: str = RULESET) ->
 
 
 def _unknown(record: logging.LogRecord) -> Complaint | None:
-    """Return a complaint for a message of the package checker that no verdict covers.
+    """Return a complaint for a message of the package checker.
 
-    Returns None if the verdicts on logs and result sets already report the message.
+    Returns None if the verdicts on logs and result sets already report the problem.
     """
-    # The package checker skips benchmarks for which it has no rules. The notes of a package and
-    # docs/how-to/check_and_package.md list these benchmarks.
+    # The package checker skips benchmarks for which it has no rules. The skipped benchmarks are
+    # listed in the notes of a package and in docs/how-to/check_and_package.md.
     covered = (
         " Skipping benchmark", "Detected %d total files", "Unknown files",
         "Incorrect number of files", " 1 file does not comply", " %s", " Found parsing errors",

@@ -1,7 +1,7 @@
 """Choose the runs of a submission package.
 
-All runs of a result must have the same settings and must be valid for a submission. The runs are
-chosen in order of their start times.
+All runs of a result must have the same settings and be valid for submission. The runs with the
+earliest start times are chosen.
 """
 
 from __future__ import annotations
@@ -36,11 +36,9 @@ class ChosenRuns:
 
     benchmark: str
     records: tuple[RunRecord, ...]
-    """Records of the runs in order of start. The number of records is the number that the rules
-    require.
-    """
+    """Records of the chosen runs in order of start time. The rules determine the number of runs."""
     notes: tuple[str, ...]
-    """Descriptions of the runs that were not chosen, with the reasons."""
+    """Descriptions of the runs that were not chosen, with the reason for each run."""
 
 
 def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[ChosenRuns]:
@@ -48,8 +46,8 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
 
     Args:
         runs: Records of all runs.
-        explanation: Reason why runs of a job are missing, which is included in the package. If
-            empty, no run may be missing.
+        explanation: The user's reason why runs of a job are missing, which is written into the
+            package. If empty, missing runs are an error.
 
     Raises:
         ValueError: A run cannot be submitted. The message is a single line about the first problem.
@@ -130,7 +128,7 @@ def _rounds_text(benchmark: str) -> str:
 
 
 def _never_started(run: RunRecord) -> bool:
-    """Return True for a run of this suite that ended before its clock started.
+    """Check whether a run of this suite ended before the clock of the run started.
 
     Such a run does not count as an attempt.
     """
@@ -140,9 +138,10 @@ def _never_started(run: RunRecord) -> bool:
 
 
 def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
-    """Return the indices of missing runs by job, up to the highest existing index.
+    """Map the name of each job to the indices of its missing runs.
 
-    A run is missing if its folder was deleted or is not below the given paths.
+    A run is missing if its folder was deleted or is not below the paths that the user gave. Only
+    indices below the highest index of the job's runs are checked.
     """
     indices: dict[Path, set[int]] = {}
     for run in runs:
@@ -165,9 +164,9 @@ def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
 
 
 def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[str]:
-    """Return notes about the missing runs of jobs.
+    """Return a note about each job with missing runs.
 
-    Raises ValueError if runs are missing without an explanation, or if an explanation is given
+    Raises ValueError if runs are missing without an explanation, or if the user gave an explanation
     although no run is missing.
     """
     if explanation and not missing:
@@ -190,7 +189,7 @@ def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[s
 def _submittable_record(run: RunRecord) -> RunRecord:
     """Return the run's record if the run can be submitted.
 
-    Raises ValueError, with a remedy, if the run cannot be submitted.
+    Raises ValueError, with a remedy in the message, if the run cannot be submitted.
     """
     name = clean(str(run.path), 300)
     if run.running:
@@ -208,7 +207,7 @@ def _submittable_record(run: RunRecord) -> RunRecord:
             f"{name} is of profile {clean(settings.profile, 40)}, but only reference runs can be"
             " submitted. Set profile=reference and run again"
         )
-    # this text is set in conf/profile/demo.yaml and synthetic.yaml
+    # conf/profile/demo.yaml and synthetic.yaml set this organization
     if "not an MLPerf result" in record.org:
         raise ValueError(
             f"{name} has the organization {clean(record.org, 60)}. Such runs cannot be"
@@ -243,7 +242,7 @@ def _submittable_record(run: RunRecord) -> RunRecord:
 
 
 def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
-    """Return the earliest runs, after checking that all runs belong to the same result."""
+    """Check that all runs belong to the same result, and return the earliest runs."""
     if text := difference(records):
         raise ValueError(
             f"{benchmark}: runs of a result must be equal except for the seed, but {text}."
@@ -277,10 +276,10 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
 
 
 def _command_for_missing_runs(record: RunRecord) -> str:
-    """Return a command that adds the missing runs to the folder of the job.
+    """Return a command that adds the missing runs of a job to the job's folder.
 
-    The command contains the settings in the name of the folder. If the suite did not create the
-    folder's name, the command contains all recorded settings and creates a new folder.
+    The command contains the settings in the name of the folder. If the folder was renamed or was
+    not created by the suite, the command contains all recorded settings and creates a new folder.
     """
     settings = record.settings
     if not settings.profile:
@@ -308,7 +307,7 @@ def _command_for_missing_runs(record: RunRecord) -> str:
 
 
 def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
-    """Check every log against the rules, and the number of runs that missed the target."""
+    """Check each log against the rules, and check how many runs missed the target."""
     missed: list[RunRecord] = []
     for record in records:
         verdict = check_file(record.path)

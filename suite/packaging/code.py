@@ -35,9 +35,9 @@ _COMMON = (
     "conf", "environments", "workloads/__init__.py", "workloads/api", "workloads/common",
     "workloads/frameworks",
 )  # fmt: skip
-"""Paths in the repository that every workload needs."""
+"""Paths in the repository that are copied into the package of every workload."""
 _BYTES_LIMIT = 200 << 20
-"""Maximum size of the copied code in bytes."""
+"""Maximum total size of the copied code in bytes."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -47,7 +47,8 @@ def write_code(folder: Path, runs: ChosenRuns, user_code: Path | None) -> list[s
     Args:
         folder: The folder to create.
         runs: The runs of the benchmark.
-        user_code: The user's folder of code, for logs that this suite did not write.
+        user_code: The user's folder with the code, which is copied if another program wrote the
+            logs.
 
     Raises:
         ValueError: The code cannot be packaged.
@@ -85,7 +86,7 @@ def write_code(folder: Path, runs: ChosenRuns, user_code: Path | None) -> list[s
 
 
 def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
-    """Return the paths of a workload's code in the repository, and notes on missing code."""
+    """Return the repository paths of a workload's code, and notes about missing code."""
     try:
         kind = registry.load_workload(settings.workload)
         package = Path(inspect.getfile(kind)).resolve().parent
@@ -98,9 +99,9 @@ def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) -> list[str]:
-    """Write the files of the commit that the runs used, and return notes for the user.
+    """Write the source files of the runs' commit, and return notes for the user.
 
-    If the commit is not available, the files of this checkout are written.
+    If the commit is not available, the source files of the current checkout are written.
     """
     commits = sorted({record.settings.git_commit for record in records})
     available = [
@@ -136,13 +137,13 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
 
 
 def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
-    """Return True if the digest of the code in `folder` equals the digest in the logs.
+    """Check whether the digest of the code in `folder` equals the digest in the logs.
 
     Returns False if the digests cannot be compared.
 
     Raises:
-        ValueError: A run in the closed division used different code, so the package would not
-            contain its code.
+        ValueError: A run in the closed division used different code, so the code in `folder` must
+            not be packaged.
     """
     settings = records[0].settings
     digests = {record.path: _logged_code_digest(record.path) for record in records}
@@ -160,9 +161,9 @@ def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
 
 
 def _logged_code_digest(path: Path) -> str:
-    """Return `code_digest` in a log's `suite_run`.
+    """Return `code_digest` in a log's `suite_run` record.
 
-    The string is empty for logs of older versions.
+    The string is empty for logs of older suite versions.
     """
     run = next((event.value for event in read_file(path).events if event.key == "suite_run"), None)
     digest = run.get("code_digest") if isinstance(run, dict) else None
@@ -170,14 +171,14 @@ def _logged_code_digest(path: Path) -> str:
 
 
 def _git(*arguments: str) -> bytes:
-    """Run git in the repository, and return its output, or empty bytes if git fails."""
+    """Run git in the repository and return git's output, or empty bytes if git fails."""
     return run_git(*arguments) or b""
 
 
 def _list_files(commit: str, paths: Sequence[str]) -> bytes:
-    """Return modes, hashes, and names of a commit's files.
+    """Return the modes, hashes, and names of the files in a commit.
 
-    The result is empty if the commit is not available.
+    The output is empty if the commit is not available.
     """
     return _git("ls-tree", "-r", "-z", commit, "--", *paths)
 

@@ -21,7 +21,7 @@ from workloads.api import Json
 RULESET = "1.0.0"
 """First ruleset that requires all fields of a system description.
 
-Ruleset 0.7.0 requires only a division.
+Ruleset 0.7.0 requires only the field `division`.
 """
 FIELDS = (
     "submitter", "division", "status", "system_name", "number_of_nodes",
@@ -72,7 +72,7 @@ def needs_availability(records: Sequence[RunRecord]) -> bool:
 def check_description(folder: Path, system: str, werror: bool = False) -> Verdict:
     """Check a system description in a submission tree.
 
-    Invalid content of the file never raises an error.
+    The function never raises an error for an invalid file.
     """
     path = folder / SYSTEMS / f"{system}.json"
     complaints = list(_complaints(folder, path))
@@ -140,7 +140,7 @@ def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
 def _disagreements_with_logs(
     folder: Path, system: str, value: Mapping[str, Json]
 ) -> Iterator[Complaint]:
-    """Yield complaints if the system's name or division differs from the results."""
+    """Yield a complaint if the system's name or division differs from the results."""
     if isinstance(value.get("system_name"), str) and value["system_name"] != system:
         described = clean(str(value["system_name"]), 100) or "empty"
         do = "use the same name for the file, the folder of results, and system_name"

@@ -1,4 +1,4 @@
-"""Layout of a submission tree, and the names that are allowed in the tree.
+"""Layout of a submission tree, and the file names that are allowed in the tree.
 
 The rules are those of mlperf-logging 4.1.68, package_checker.
 """
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][\w.=+-]{0,99}", re.ASCII)
 def failed_allowed(benchmark: str) -> int:
     """Return how many runs of a result set may miss the target.
 
-    The number is four for 3D U-Net, 50 for NCF, and one for most other benchmarks.
+    The limit is four runs for 3D U-Net, 50 for NCF, and one for most other benchmarks.
     """
     rule = find_scoring_rule(benchmark)
     return 1 if rule is None else rule.allowed_failures
@@ -62,7 +62,7 @@ def validated_name(what: str, name: str) -> str:
 
 
 def sanitized_name(text: str) -> str:
-    """Convert text from a log to an allowed name.
+    """Convert a string from a log to an allowed name.
 
     The name is ASCII, contains no path separators, and is never empty.
     """
@@ -75,7 +75,7 @@ def sanitized_name(text: str) -> str:
 def validated_benchmark(name: str) -> str:
     """Return `name` if a submission can contain this benchmark.
 
-    Raises ValueError, with the allowed names, if it cannot.
+    Raises ValueError, with the allowed names, if a submission cannot contain the benchmark.
     """
     if name not in PACKAGED:
         shown = ascii(name[:80])

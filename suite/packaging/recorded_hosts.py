@@ -15,18 +15,20 @@ _NODES_LIMIT = 10_000
 
 @dataclass(frozen=True)
 class RecordedHost:
-    """A recorded machine of a run. Values that were not recorded are empty."""
+    """A recorded machine of a run. Unrecorded properties are empty."""
 
     name: str
     """Name of the machine. The string is empty if the run used a single machine."""
     interface: str
-    """Network interface at which other nodes reach this machine, such as `eth0` or `ib0`."""
+    """Network interface through which the other nodes reach this machine, such as `eth0` or
+    `ib0`.
+    """
     topology: Recorded
     hardware: Recorded
 
 
 def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
-    """Return the nodes of a run in the order of their devices.
+    """Return the nodes of a run, ordered like the run's devices.
 
     The list always contains at least one node.
     """
@@ -48,7 +50,7 @@ def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
 def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
     """Return a note about the nodes, such as `2 nodes: a (16 x CPU X, …), b (…)`.
 
-    Identical nodes share a description, as in `2 nodes (…): a, b`.
+    Nodes with the same hardware share a description, as in `2 nodes (…): a, b`.
     """
     texts = [_hardware_text(node, device) for node in nodes]
     names = [node.name or "unnamed" for node in nodes]
@@ -59,7 +61,7 @@ def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
 
 
 def networking(node: RecordedHost) -> str:
-    """Describe the network interface of a node, and its InfiniBand ports.
+    """Describe the network interface and the InfiniBand ports of a node.
 
     An example is `eth0, 25000 Mbit/s, driver mlx5_core`.
     """

@@ -1,8 +1,8 @@
 """Fill the 33 fields of a system description from recorded files.
 
-The values come from `topology.json` and `run.json` next to the logs. Fields that these files do not
-contain stay empty, and are listed for the user. With several nodes, a field contains the value that
-all nodes share. `hw_notes` describes each node.
+The hardware and the software are read from `topology.json` and `run.json` next to the logs. Fields
+that cannot be filled stay empty, and are listed for the user. With several nodes, a field is filled
+only if all nodes have the same value. `hw_notes` describes each node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workloads.api import Json
 
 
 def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
-    """Return the recorded fields whose values are equal for all runs.
+    """Return the fields of the system description that are equal for all runs.
 
     Raises:
         ValueError: The runs used different machines.
@@ -40,7 +40,7 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
 
 
 def _shared(each: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return the values that all descriptions share, and empty values for other fields."""
+    """Return the description with the fields that differ between the nodes emptied."""
     return {
         name: each[0][name] if all(fields[name] == each[0][name] for fields in each) else ""
         for name in FIELDS
@@ -55,9 +55,9 @@ _EQUAL_IN_ALL_RUNS = (
 
 
 def _fields_of_run(record: RunRecord) -> dict[str, Json]:
-    """Return all 33 fields of a run.
+    """Return all 33 fields of the system description for a run.
 
-    The fields contain the values that all nodes share, and a note that describes each node.
+    Fields that differ between the nodes are empty. A note describes each node.
     """
     nodes, versions = recorded_hosts(record), Recorded(recorded_machine(record)["versions"])
     fields = _shared([_fields_of_node(record.settings, versions, node) for node in nodes])
@@ -70,9 +70,10 @@ def _fields_of_run(record: RunRecord) -> dict[str, Json]:
 def _fields_of_node(
     settings: RunSettings, versions: Recorded, node: RecordedHost
 ) -> dict[str, Json]:
-    """Return all 33 fields of a node. Numbers are formatted as strings.
+    """Return all 33 fields of the system description for a node.
 
-    Numbers of cores and threads are per processor, as in published files.
+    Numbers are formatted as strings. Core and thread counts are per processor, as in published
+    system descriptions.
     """
     topology, hardware = node.topology, node.hardware
     cpu = topology.part("cpu")
@@ -103,7 +104,7 @@ def _used(settings: RunSettings) -> int | None:
 
 
 def _accelerators(settings: RunSettings, topology: Recorded, hardware: Recorded) -> dict[str, Json]:
-    """Return the fields that describe the GPUs.
+    """Return the fields of the system description that describe the GPUs.
 
     A run on CPU cores has `0` accelerators. The fields are empty if the log does not name the
     device.
@@ -141,7 +142,7 @@ def _interconnect(links: list[list[Json]], gpus: list[Recorded]) -> str:
 
 
 def _interconnect_topology(links: list[list[Json]], paths: list[list[Json]]) -> str:
-    """Format the connection of each pair of devices, as in `0-1 NVLink, 0-2 SYS, …`."""
+    """Format the links between the GPUs, as in `0-1 NVLink, 0-2 SYS, …`."""
     links_text = []
     for row, ways in enumerate(paths):
         for column, way in enumerate(ways[row + 1 :], start=row + 1):
@@ -205,7 +206,10 @@ def _count_text(count: int | None) -> str:
 
 
 def _per_socket(cpu: Recorded, name: str) -> str:
-    """Return a number per processor socket, or "" if it cannot be divided evenly."""
+    """Return a CPU count divided by the number of sockets.
+
+    The string is empty if the count cannot be divided evenly.
+    """
     total, sockets = cpu.count(name), cpu.count("sockets")
     return str(total // sockets) if total is not None and sockets and total % sockets == 0 else ""
 
@@ -216,6 +220,6 @@ def _kib(size_bytes: int) -> str:
 
 
 def _common_text(texts: Iterable[str]) -> str:
-    """Return the text that is the same for all devices, or "" if the texts differ."""
+    """Return the common description of all devices, or "" if the descriptions differ."""
     found = set(texts)
     return found.pop() if len(found) == 1 else ""

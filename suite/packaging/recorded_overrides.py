@@ -1,7 +1,7 @@
 """Overrides that repeat the runs of a result on any machine.
 
-The overrides are derived from the log and the files next to it. Values that equal a default are
-included.
+The overrides are derived from the log and the files in its folder. Settings that equal a default
+are included.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _OF_SETTINGS = ("hyperparameter_sources", "hyperparameters", "options")
 
 
 def recorded_machine(record: RunRecord) -> dict[str, Any]:
-    """Return the facts that were recorded next to a log (`versions`, `environment`, …).
+    """Return what was recorded next to a log, such as `versions` and `environment`.
 
-    Missing facts are empty objects.
+    Each key that was not recorded is mapped to an empty object.
     """
     run = Recorded.read(record.path.parent / "run.json")
     settings = run.part("settings")
@@ -39,12 +39,12 @@ def recorded_machine(record: RunRecord) -> dict[str, Any]:
 def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str, str]:
     """Map each key to an override `key=value` that repeats the runs of a result.
 
-    All recorded values are included, even if they equal a default. The overrides are not quoted for
-    a shell.
+    The overrides include all recorded settings, even those that equal a default. The overrides are
+    not quoted for a shell.
 
     Args:
         settings: Settings from the log.
-        recorded: Result of `recorded_machine`.
+        recorded: Return value of `recorded_machine`.
     """
     overrides: dict[str, Any] = {
         item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)
@@ -81,7 +81,7 @@ def _targets(targets: Mapping[str, float]) -> dict[str, float]:
 
 
 def _option_keys(workload: str) -> dict[str, str]:
-    """Map the name of each option to its command-line key.
+    """Map the name of each workload option to its command-line key.
 
     The mapping is empty if the workload is not installed.
     """
@@ -95,9 +95,9 @@ def _option_keys(workload: str) -> dict[str, str]:
 
 
 def _to_text(value: Json) -> str:
-    """Format a value as it is written after `key=` in an override.
+    """Format a setting as it is written after `key=` in an override.
 
-    The string is empty if the value is missing or cannot be written in an override.
+    The string is empty if the setting is missing or cannot be written in an override.
     """
     if isinstance(value, bool):
         return str(value).lower()

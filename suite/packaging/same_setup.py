@@ -26,17 +26,19 @@ SHIFTED_TOLERANCE_MS, SCALED_TOLERANCE_MS = 1.0, 2.0
 """Maximum differences in milliseconds between the timestamps of a log and those of its copy.
 
 Timestamps are whole milliseconds. A copy whose times were shifted by a constant therefore differs
-from its original by at most 1 ms, and a copy whose times were scaled by a factor by at most 2 ms.
-Among 19,657 pairs of published runs (rounds v1.0 to v5.1), the two most similar runs differ by 3.4
-ms after scaling.
+from its original by at most 1 ms. A copy whose times were scaled by a factor differs by at most 2
+ms. Among 19,657 pairs of published runs (rounds v1.0 to v5.1), the two most similar runs differ by
+3.4 ms after scaling.
 """
 MAX_EDITED_STAMPS = 2
 """Maximum number of edited timestamps in a shifted copy, such as the timestamp of `run_start`."""
 SEPARATE_STAMPS_MS = 20.0
-"""Minimum distance of distinct timestamps in milliseconds. Closer timestamps are counted once."""
+"""Minimum distance of distinct timestamps in milliseconds. Timestamps that are closer than this
+distance count as a single timestamp.
+"""
 MIN_SHIFTED_STAMPS, MIN_SCALED_STAMPS = 4, 6
-"""Minimum number of distinct timestamps. In shorter logs, copies cannot be distinguished from
-unrelated runs.
+"""Minimum number of distinct timestamps in a log for detecting shifted and scaled copies. With
+fewer timestamps, copies cannot be distinguished from unrelated runs.
 """
 MAX_PAUSES = 2
 """Maximum number of pauses that may have been added to a shifted copy.
@@ -44,8 +46,8 @@ MAX_PAUSES = 2
 The timestamps before and after an added pause are shifted by different constants.
 """
 MIN_COPIED_SHARE = 0.75
-"""Minimum share of timestamps that a copy must have in common with its original, if lines were
-added, removed, or edited.
+"""Minimum share of timestamps that a copy with added, removed, or edited lines must have in common
+with its original.
 
 The share is relative to the log with fewer distinct timestamps.
 """
@@ -53,20 +55,20 @@ MIN_COPIED_SHARE_WITH_PAUSES = 0.9
 """Minimum share of common timestamps for copies with added pauses, relative to the log with more
 distinct timestamps.
 
-The share is higher than MIN_COPIED_SHARE, because several constants are fitted, so more timestamps
-of unrelated runs agree by chance.
+This minimum is higher than MIN_COPIED_SHARE, because the shift may differ between pauses, so more
+timestamps of unrelated runs agree by chance.
 """
 MIN_COPIED_STAMPS = 10
 """Minimum number of common timestamps for copies with added, removed, or edited lines.
 
-Fewer timestamps may agree by chance.
+Fewer than this number of timestamps may agree by chance.
 """
 MIN_SCALED_COPIED_STAMPS = 12
-"""Minimum number of common timestamps for scaled copies. It is higher because a factor is
-fitted.
+"""Minimum number of common timestamps for scaled copies. The minimum is higher than
+MIN_COPIED_STAMPS, because a scaling factor is also fitted.
 """
 MAX_STAMPS = 500
-"""Maximum number of timestamps per log that are compared."""
+"""Maximum number of compared timestamps per log."""
 _STAMPED_KEYS = frozenset(
     {
         *("run_start", "run_stop", "block_start", "block_stop", "epoch_start", "epoch_stop"),
@@ -89,15 +91,17 @@ class RunTrace:
     The time between an interruption and the resumption is excluded.
     """
     stamps_ms: tuple[float, ...]
-    """Timestamps of the run, its blocks, epochs, and evaluations, in the order of their lines."""
+    """Timestamps of `run_start`, `run_stop`, and the start and end of blocks, epochs, and
+    evaluations, in log order.
+    """
     moments_ms: tuple[float, ...]
-    """Distinct timestamps in ascending order. Timestamps that are close to the previous
-    timestamp are excluded.
+    """Distinct timestamps in ascending order, without timestamps that are close to their
+    predecessor.
     """
     machines: frozenset[str]
-    """Digests of the machines' names (`suite_run`, docs/reference/log_format.md).
+    """Digests of the machines' names in `suite_run` (docs/reference/log_format.md).
 
-    The set is empty if the log does not contain them.
+    The set is empty if the log does not contain the digests.
     """
     system: str
     """`system` in `suite_run`. The string is empty if another program wrote the log."""
@@ -108,13 +112,13 @@ class RunTrace:
 
 
 def difference(records: Sequence[RunRecord]) -> str:
-    """Describe the first setting that differs although it must be equal in all runs.
+    """Describe the first setting that must be equal in all runs but differs.
 
-    The description contains both values and their logs. The string is empty if all settings are
-    equal.
+    The description contains both values of the setting and the logs with these values. The string
+    is empty if all settings are equal.
     """
     earlier = records[0]
-    # `write_code` checks whether different commits have the same code.
+    # `write_code` checks whether the different commits contain the same code.
     for later in records[1:]:
         names = ("org", "submission_status", "platform")
         pairs = {name: (getattr(earlier, name), getattr(later, name)) for name in names}
@@ -133,8 +137,8 @@ def find_copy(records: Sequence[RunRecord], earlier: Sequence[RunRecord] = ()) -
     """Describe two logs that are copies of the same run, or return an empty string.
 
     Two logs are copies if their start times are equal, or if the differences between their
-    timestamps are equal or proportional. The seeds are not compared, because a copy's seed can be
-    edited.
+    timestamps are equal or proportional. Seeds are not compared, because a user could edit the seed
+    in a copy.
 
     Args:
         records: Runs that are compared with each other.
@@ -159,8 +163,8 @@ def find_copy(records: Sequence[RunRecord], earlier: Sequence[RunRecord] = ()) -
 def find_overlap(records: Sequence[RunRecord]) -> str:
     """Return the names of two logs of this suite whose runs overlapped on a machine.
 
-    The string is empty if no runs overlapped in time. Logs of older versions do not contain the
-    machine. They are compared by `system`.
+    The string is empty if no runs overlapped in time. Logs of older suite versions do not name
+    their machines, so these logs are compared by `system`.
     """
     for first, second in _overlapping(records):
         if first.system and second.system and _may_share_machine(first, second):
@@ -171,9 +175,10 @@ def find_overlap(records: Sequence[RunRecord]) -> str:
 def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
     """Return the names of two logs of other programs whose runs overlapped in time.
 
-    The string is empty if no runs overlapped. Logs of other programs do not name their machines. In
-    the published results, 215 of the 1,326 result sets of rounds v1.0 to v5.1 overlap, because
-    large clusters train several runs in parallel.
+    The string is empty if no runs overlapped. The runs may have used different machines, because
+    logs of other programs do not name their machines. In rounds v1.0 to v5.1, 215 of the 1,326
+    published result sets contain overlapping runs, because large clusters train several runs in
+    parallel.
     """
     pairs = _overlapping(records)
     return next(
@@ -182,7 +187,10 @@ def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
 
 
 def find_different_code(records: Sequence[RunRecord]) -> str:
-    """Return the names of two logs whose workers imported different code, or ""."""
+    """Return the names of two logs whose workers imported different code.
+
+    The string is empty if all workers imported the same code.
+    """
     traces = [trace for trace in _traces(records) if trace.code_digest]
     second = next((trace for trace in traces if trace.code_digest != traces[0].code_digest), None)
     return "" if second is None else f"{traces[0].name} and {second.name}"
@@ -206,7 +214,10 @@ def _may_share_machine(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _are_shifted(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all but MAX_EDITED_STAMPS timestamps differ by the same constant."""
+    """Check whether the timestamps of two logs differ by a constant.
+
+    Up to MAX_EDITED_STAMPS timestamps may differ by another amount.
+    """
     ours, theirs = _moments(first, second)
     if len(ours) < MIN_SHIFTED_STAMPS:
         return False
@@ -216,7 +227,7 @@ def _are_shifted(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all times since the start differ by the same factor."""
+    """Check whether the times since the start differ by the same factor in two logs."""
     ours, theirs = _moments(first, second)
     if len(ours) < MIN_SCALED_STAMPS:
         return False
@@ -230,7 +241,7 @@ def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
 def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
     """Check whether most timestamps differ by a constant, which may change at pauses.
 
-    Lines may have been added, removed, edited, or reordered.
+    The copy may contain added, removed, edited, or reordered lines.
     """
     ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
     needed = max(MIN_COPIED_STAMPS, MIN_COPIED_SHARE * min(len(ours), len(theirs)))
@@ -260,11 +271,11 @@ def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
 def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
     """Check whether a log is a scaled and shifted copy, except for MAX_EDITED_STAMPS.
 
-    Lines may have been added or removed. The factor is determined from two of the first and two of
-    the last distinct timestamps of each log.
+    The copy may contain added or removed lines. The scaling factor is computed from a timestamp
+    near the start and a timestamp near the end of each log.
     """
     ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
-    # Search each timestamp of the log with fewer distinct timestamps in the second log.
+    # Search for each timestamp of the shorter log in the longer log.
     if len(ours) > len(theirs):
         ours, theirs = theirs, ours
     if len(ours) < MIN_SCALED_COPIED_STAMPS:
@@ -298,14 +309,14 @@ def _moments(
 
 
 def _traces(records: Sequence[RunRecord]) -> list[RunTrace]:
-    """Return the traces of the runs whose clock started and stopped."""
+    """Return the traces of the runs that logged `run_start` and a later `run_stop`."""
     timed = [record for record in records if record.start_ms is not None]
     found = [_read_trace(record.path, _stamp_of_file(record.path)) for record in timed]
     return [trace for trace in found if trace is not None]
 
 
 def _stamp_of_file(path: Path) -> tuple[int, int, int]:
-    """Return metadata of a file that changes when the file is modified."""
+    """Return the inode, size, and modification time of a file, to detect changes."""
     facts = os.stat(path)
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
@@ -314,7 +325,7 @@ def _stamp_of_file(path: Path) -> tuple[int, int, int]:
 def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | None:
     """Return the trace of a log, or None if it has no `run_start` or no later `run_stop`.
 
-    `stamp_of_file` is part of the cache key, so that a modified file is read again.
+    `stamp_of_file` is used only as a cache key, so that a modified file is read again.
     """
     del stamp_of_file
     events = read_file(path).events

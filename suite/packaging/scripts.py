@@ -1,6 +1,6 @@
 """Write `setup.sh` and `run_and_time.sh` of a package.
 
-The scripts reproduce the environment and the runs.
+`setup.sh` reproduces the environment, and `run_and_time.sh` reproduces the runs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ _BACKBONE = (
     f'{BACKBONE}="${{BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log'
     ' names}"'
 )
-"""Override that replaces the submitter's local path, which does not exist on the user's machine."""
+"""Override that replaces the path of the backbone weights, which exists only on the submitter's
+machine.
+"""
 
 
 def write_scripts(folder: Path, settings: RunSettings, recorded: Mapping[str, Json]) -> None:
     """Write `setup.sh` and `run_and_time.sh`.
 
-    `recorded` is the result of `recorded_machine`.
+    `recorded` is the return value of `recorded_machine`.
     """
     _script(folder / "setup.sh", _setup(str(recorded["environment"])))
     _script(folder / "run_and_time.sh", _run(settings, recorded))

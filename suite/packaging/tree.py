@@ -1,7 +1,7 @@
 """Check a submission tree.
 
-The checks cover names, structure, system descriptions, logs, and seeds. The checkers of
-mlperf-logging are also run.
+The checks cover names, structure, system descriptions, logs, and seeds. The suite also runs the
+checkers of mlperf-logging.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ from suite.results.text import clean
 
 
 def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
-    """Return the verdicts on a submission tree, in the order in which to fix problems.
+    """Return the verdicts on a submission tree.
 
-    Invalid content of the tree never raises an error. Links and special files are never opened. If
-    the tree contains links, special files, or unreadable files, only the names are checked.
+    The problems should be fixed in the order of the verdicts. The function never raises an error
+    for an invalid tree. Links and special files are never opened. If the tree contains links,
+    special files, or unreadable files, only the names are checked.
     """
     names = check_names(folder, werror)
     if any(complaint.found in (_NOT_A_FILE, _NOT_READABLE) for complaint in names.complaints):
@@ -55,13 +56,13 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
     systems = [check_description(folder, name, werror) for name in _names(folder)]
     verdicts = [names, *systems]
     checked: list[RunRecord] = []
-    """Records of the result sets that were already checked. Systems with different names may be the
-    same machine.
+    """Records of the result sets that were already checked. These records are shared by all
+    systems, because two systems in the tree may be the same machine.
     """
     for result_folder in _result_folders(folder):
         verdicts += check_results(folder, result_folder, werror, checked)
     verdicts += [_structure_verdict(folder, werror)]
-    # The package checker stops at the first description that it cannot read.
+    # The package checker stops at the first system description that it cannot read.
     if all(verdict.passed for verdict in systems):
         verdicts += [
             check_package(folder, werror, ruleset) for ruleset in package_rulesets(checked)
@@ -125,7 +126,7 @@ def check_names(folder: Path, werror: bool = False) -> Verdict:
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the path and stat result of every file and folder below `folder`.
+    """Yield the path and the stat result of each file and folder below `folder`.
 
     Links are not followed.
     """
@@ -151,7 +152,7 @@ def _names(folder: Path) -> list[str]:
 def _structure_verdict(folder: Path, werror: bool) -> Verdict:
     """Return the verdict on the tree's structure.
 
-    The tree must contain results, and code for every benchmark.
+    The tree must contain results, and the code of each benchmark.
     """
     complaints, without_code = [], []
     places = _result_folders(folder)
@@ -194,9 +195,9 @@ def check_results(
         folder: The submission tree.
         result_folder: The folder of the logs.
         werror: Treat warnings as errors.
-        of_tree: Records of the result sets that were already checked. The records of this set are
-            appended. The earlier runs must not overlap with the runs of this set on the same
-            machine, and must not be copies of these runs.
+        of_tree: Records of the result sets that were already checked. The new logs must not be
+            copies of these records, and the new runs must not overlap with these runs on the same
+            machine. The function appends the new records to this list.
     """
     logs = _logs(result_folder)
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
@@ -252,7 +253,7 @@ def _logs(result_folder: Path) -> list[Path]:
 
 
 def _accepted(failed: Verdict, allowed: int) -> Verdict:
-    """Return the verdict on a log that missed the target, changed to passed."""
+    """Return a passing verdict on a log that missed the target."""
     most = "one run" if allowed == 1 else f"up to {allowed} runs"
     return replace(
         failed, passed=True, text=f"{failed.text} (accepted: {most} of a set may miss the target)"
@@ -260,7 +261,7 @@ def _accepted(failed: Verdict, allowed: int) -> Verdict:
 
 
 def _count_complaints(result_folder: Path, names: list[str]) -> Iterator[Complaint]:
-    """Yield complaints about a wrong number of logs, or about logs not numbered from 0."""
+    """Yield complaints about a wrong number of logs, and about logs not numbered from 0."""
     required = required_runs(result_folder.name)
     if required is None:
         allowed = ", ".join(sorted(PACKAGED))

@@ -1,6 +1,6 @@
-"""Values in `topology.json` and `run.json`, which are not trusted.
+"""Read untrusted JSON from `topology.json` and `run.json`.
 
-Sizes are limited, and a value of an unexpected type is treated as missing.
+Sizes are limited, and a field with an unexpected type is treated as missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BYTES_LIMIT = 4 << 20
 class Recorded:
     """A JSON object in an untrusted file.
 
-    A value that is missing, or has an unexpected type, is returned as empty or None.
+    The methods return an empty value or None for a field that is missing or has an unexpected type.
     """
 
     def __init__(self, value: Json | Mapping[str, Json]) -> None:
@@ -28,29 +28,30 @@ class Recorded:
     def read(cls, path: Path) -> Recorded:
         """Return the JSON object in a file.
 
-        The object is empty if the file is missing, is a link, is too large, or is not JSON.
+        The object is empty if the file is missing, is a link, is too large, or is not a JSON
+        object.
         """
         return cls({} if path.is_symlink() else json_object(path, _BYTES_LIMIT))
 
     def part(self, name: str) -> Recorded:
-        """Return the nested object with the given name."""
+        """Return the nested object in the field `name`."""
         return Recorded(self.values.get(name))
 
     def listed(self, name: str, most: int = 1000) -> list[Json]:
-        """Return the first items of the list with the given name."""
+        """Return the first `most` items of the list in the field `name`."""
         return as_list(self.values.get(name))[:most]
 
     def parts(self, name: str, most: int = 1000) -> list[Recorded]:
-        """Return the first objects in the list with the given name."""
+        """Return the first `most` items of the list in the field `name` as `Recorded` objects."""
         return [Recorded(value) for value in self.listed(name, most)]
 
     def text(self, name: str) -> str:
-        """Return the string with the given name as a single printable line."""
+        """Return the string in the field `name` as a single printable line."""
         value = self.values.get(name)
         return clean(value, 200) if isinstance(value, str) else ""
 
     def count(self, name: str) -> int | None:
-        """Return the non-negative integer with the given name."""
+        """Return the non-negative integer in the field `name`."""
         value = self.values.get(name)
         return (
             value
@@ -59,12 +60,12 @@ class Recorded:
         )
 
     def count_text(self, name: str, unit: str = "") -> str:
-        """Return the non-negative integer with the given name as text, such as `3500 MHz`."""
+        """Format the non-negative integer in the field `name`, as in `3500 MHz`."""
         count = self.count(name)
         return "" if count is None else f"{count} {unit}".rstrip()
 
     def gib(self, name: str) -> str:
-        """Format the number of bytes with the given name in GiB."""
+        """Format the number of bytes in the field `name` as GiB."""
         count = self.count(name)
         return f"{count / (1 << 30):.4g} GiB" if count else ""
 

@@ -30,17 +30,17 @@ _NO_ORG = "not submitted"
 
 @dataclass(frozen=True)
 class PackageOptions:
-    """Options of `suite package`. Empty options are replaced by values from the logs."""
+    """Options of `suite package`. Unset options are replaced by values from the logs."""
 
     submitter: str = ""
     system: str = ""
     division: str = ""
-    """Expected division. An error is raised if the division in the logs differs."""
+    """Expected division. The package is rejected if the division in the logs differs."""
     status: str = ""
     code: Path | None = None
-    """Folder with the code of the runs, for logs that this suite did not write."""
+    """Folder with the code of the runs, for logs that another program wrote."""
     explanation: str = ""
-    """Reason why runs of a job are missing."""
+    """The user's reason why runs of a job are missing."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Packaged:
 def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Packaged:
     """Write the submission tree to `out`, which must not exist.
 
-    The tree is created in a temporary folder next to `out`. After every checker has passed, the
-    tree is renamed to `out`.
+    The tree is created in a temporary folder in the parent folder of `out`. The temporary folder is
+    renamed to `out` if every checker passed.
 
     Raises:
         ValueError: The logs cannot be submitted. The message is a single line, and no files are
@@ -92,14 +92,14 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
 
 
 def _work_prefix(out: Path) -> str:
-    """Return the name prefix of the temporary folder in which a tree is created."""
+    """Return the name prefix of the temporary folder in which the tree is created."""
     return f".{out.name[:40]}."
 
 
 def _stamps(runs: Sequence[RunRecord]) -> dict[Path, tuple[int, int, int]]:
-    """Return inode, size, and modification time of each log.
+    """Return the inode, size, and modification time of each log.
 
-    The values reveal logs that are being written to.
+    If these values change, a log is still being written.
     """
     facts = {run.path: run.path.stat() for run in runs if run.has_log}
     return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts.items()}
@@ -122,7 +122,7 @@ def _check_out(out: Path, logs: Sequence[Path]) -> None:
 
 
 def _check_links(paths: Sequence[Path], logs: Sequence[Path]) -> None:
-    """Raise ValueError if a link below a given folder leads outside the folder.
+    """Raise ValueError if a link below a given folder points outside of the folder.
 
     The given paths themselves may be links.
     """
@@ -138,7 +138,7 @@ def _check_links(paths: Sequence[Path], logs: Sequence[Path]) -> None:
 def _systems(chosen: Sequence[ChosenRuns], options: PackageOptions) -> dict[str, list[RunRecord]]:
     """Return the runs of each system.
 
-    Raises ValueError if the name of a system is missing.
+    Raises ValueError if neither the options nor the logs name the system.
     """
     systems: dict[str, list[RunRecord]] = {}
     for item in chosen:
@@ -209,7 +209,7 @@ def _write(
 def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
     """Raise ValueError if a finished run was moved to `superseded/` and repeated.
 
-    Every finished run counts as a result, because repeating it would select a favorable seed.
+    A finished run must not be repeated, because the submitter could then select a favorable seed.
     """
     for attempt in _superseded_folders(chosen):
         ends = [
@@ -225,7 +225,7 @@ def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
 
 
 def _superseded_attempts(chosen: Sequence[ChosenRuns]) -> int:
-    """Return how many attempts of the same jobs were interrupted and repeated."""
+    """Return how many attempts of the chosen jobs were interrupted and repeated."""
     return len(_superseded_folders(chosen))
 
 
@@ -242,7 +242,7 @@ def _superseded_folders(chosen: Sequence[ChosenRuns]) -> list[Path]:
 def _description(
     name: str, records: Sequence[RunRecord], options: PackageOptions
 ) -> tuple[dict[str, Json], list[str]]:
-    """Return a system description, and notes about differences from the logs.
+    """Return a system description, and notes about fields that differ from the logs.
 
     Raises:
         ValueError: The options contradict the logs, or a required option is missing.
@@ -288,7 +288,10 @@ def _description(
 
 
 def _common_value(key: str, values: Sequence[str]) -> str:
-    """Return the value that all runs of a system share. Raise ValueError if they differ."""
+    """Return the value of a key that all runs of a system share.
+
+    Raises ValueError if the values differ.
+    """
     unique = sorted(set(values))
     if len(unique) > 1:
         shown = ", ".join(clean(value, 60) or "nothing" for value in unique[:5])
@@ -301,7 +304,8 @@ def _common_value(key: str, values: Sequence[str]) -> str:
 def _check_written_tree(folder: Path) -> None:
     """Raise ValueError if a checker rejects the written tree.
 
-    Complaints about the tree's temporary name, which begins with a dot, are ignored.
+    During the check, the tree has a temporary name that begins with a dot. Complaints about this
+    name are ignored.
     """
     for verdict in check_tree(folder):
         complaints = [

@@ -1,6 +1,6 @@
 """Check whether a run fits into memory.
 
-The check runs before an environment is built or a process is started.
+The check is made before an environment is built and before a process is started.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from suite.plan.unsupported import UnsupportedError
 from workloads.api import Settings, Workload
 
 TAKEN = 2.0
-"""Memory of a suggested batch, as a multiple of the lower bound of its activations.
+"""Estimated memory of the activations of a batch, as a multiple of their lower bound.
 
-For ResNet-50 at 224 pixels, the lower bound is 89 MB per image. The measured memory is 1.6 times
-the lower bound in PyTorch (140 MB), and 1.1 times in TensorFlow and MXNet (100 MB). The remainder
-is reserved for the framework.
+The suggested batch size in an error message is based on this estimate. For ResNet-50 at 224 pixels,
+the lower bound is 89 MB per image. The measured memory is 140 MB per image (1.6 times the lower
+bound) in PyTorch, and 100 MB (1.1 times) in TensorFlow and MXNet. The rest of the factor 2.0 is a
+reserve for the framework.
 """
 
 HELD_BATCHES = 2
@@ -32,7 +33,7 @@ HELD_BATCHES = 2
 
 
 def available_bytes(allowed: Limits) -> int:
-    """Return the bytes that the machine and the control group can still allocate."""
+    """Return how many bytes a run can still allocate within machine and cgroup limits."""
     available = int(psutil.virtual_memory().available)
     return (
         available
@@ -42,7 +43,7 @@ def available_bytes(allowed: Limits) -> int:
 
 
 def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
-    """Return the minimum memory in bytes over all machines of a run.
+    """Return the memory in bytes of the machine with the least memory in a run.
 
     For this machine, the available memory is used. For each remote machine, the total memory is
     used. A machine whose description contains no memory is treated as this machine.
@@ -62,7 +63,7 @@ def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
 
 
 def memory_of_each_gpu(hardware: Sequence[Mapping[str, Any]]) -> int:
-    """Return the memory in bytes of the smallest GPU of the given machines.
+    """Return the memory in bytes of the GPU with the least memory on the given machines.
 
     Returns 0 if no description contains a GPU.
     """
@@ -83,7 +84,8 @@ def check_memory(
 ) -> None:
     """Check that the activations of a training step fit into memory.
 
-    The memory is that of the machine for CPU cores, or that of a GPU.
+    With device=cpu, the limit is the memory of each machine. With device=cuda, the limit is the
+    memory of each GPU.
 
     Args:
         workload: The workload, which defines a lower bound for the activations of a sample.
@@ -137,7 +139,7 @@ def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> Non
         hosts: The machines of the run. If empty, the run uses this machine.
 
     Raises:
-        TooLarge: The batches do not fit. The message is a single line.
+        TooLarge: The input batches do not fit. The message is a single line.
     """
     settings = workload.settings
     if settings.device != "cpu":
@@ -166,9 +168,9 @@ def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: in
         memory_bytes: Total memory of all devices of the run.
 
     Returns:
-        A multiple of the number of devices that is at most half of the batch size. If the size of
-        the activations is known, the activations of the batch also fit into memory. 0 if no such
-        batch size can be divided evenly among the devices.
+        A multiple of the number of devices that is at most half of the old batch size. If the
+        workload defines the size of the activations, the activations of the new batch also fit into
+        memory. 0 if half of the old batch has fewer samples than the run has devices.
     """
     sample, half = workload.activation_bytes(settings), settings.global_batch_size // 2
     largest = min(half, memory_bytes / (TAKEN * sample)) if sample else half
@@ -176,5 +178,8 @@ def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: in
 
 
 def _multiple(batch: float, devices: int) -> int:
-    """Return the largest multiple of `devices` up to `batch`, but at least `devices`."""
+    """Return the largest multiple of `devices` that is not above `batch`.
+
+    The minimum is `devices`, even if `batch` is smaller.
+    """
     return max(1, int(batch) // devices) * devices

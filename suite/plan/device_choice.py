@@ -21,9 +21,9 @@ class Devices:
     kind: str
     """Device type: `cpu` or `cuda`."""
     count: int
-    """Number of devices on all machines.
+    """Total number of devices on all machines.
 
-    If fewer devices are available than requested, this is the available number.
+    If fewer devices are available than requested, `count` is the available number.
     """
     cores: int
     """Number of CPU cores per device."""
@@ -43,11 +43,11 @@ def decide_devices(
     Args:
         config: The configuration.
         profile: Name of the profile. Under `device=auto`, the profile `reference` requires GPUs.
-        framework: The framework. Under `device=auto`, a demo uses GPUs only if an environment for
-            them exists.
+        framework: The framework. Under `device=auto`, a demo uses GPUs only if the framework has an
+            environment for GPUs.
         hosts: The machines that the run may use. If empty, the run uses this machine.
-        lacks: Function that is called if the machines lack devices or cores, or if too few machines
-            are available.
+        lacks: Function that is called if the machines lack devices or cores, or if there are too
+            few machines.
 
     Raises:
         ValueError: A GPU does not respond.
@@ -58,9 +58,9 @@ def decide_devices(
 
 
 def _evenly_shared(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lacks) -> int:
-    """Return the largest number of devices that the machines can share evenly.
+    """Return the largest number of devices, up to `config.gpus`, that can be split evenly.
 
-    The result is at most the requested number.
+    The devices are split across the machines.
     """
     count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):
@@ -76,7 +76,10 @@ def _evenly_shared(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lac
 
 
 def uneven(count: int, machines: int) -> MissingResourceError | None:
-    """Return the error if devices cannot be split evenly across machines, else None."""
+    """Return the error for devices that cannot be split evenly across the machines.
+
+    Returns None if the devices can be split evenly.
+    """
     if count % machines == 0:
         return None
     fitting = max(1, count // machines) * machines
@@ -109,7 +112,7 @@ def _kind_and_count(
             "device=cuda: no NVIDIA GPU is visible (check the driver and CUDA_VISIBLE_DEVICES)"
         )
         lacks(MissingResourceError(problem, "Set device=cpu"))
-        return "cuda", count  # all further messages then also refer to GPUs
+        return "cuda", count  # later error messages then also refer to GPUs
     if not visible and requested == "auto" and profile == "reference":
         remedy = (
             "To train on CPU cores, set device=cpu. For a small run without a data set, set"
@@ -131,7 +134,7 @@ def _kind_and_count(
 def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework) -> bool:
     """Check whether a run under `device=auto` has an environment for GPUs.
 
-    The result is always True for the profile `reference`, which requires GPUs.
+    Returns True for the profile `reference` in any case, because this profile requires GPUs.
     """
     if profile == "reference":
         return True
@@ -148,7 +151,7 @@ def _with_cores(
 ) -> Devices:
     """Return the devices with their number of CPU cores.
 
-    The number of devices is reduced if a machine has too few cores for them.
+    The number of devices is reduced if a machine has too few CPU cores.
     """
     cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
     machines, requested = max(len(hosts), config.nodes), config.cpu.cores_per_device
@@ -203,7 +206,7 @@ def auto_environment(
 ) -> str:
     """Return the environment that `environment=auto` selects.
 
-    The result is the framework's first environment that supports the GPUs and their driver.
+    Returns the framework's first environment that supports the GPUs and the CUDA driver.
     """
     name, alternatives = framework.environments[device], framework.other_gpu_environments
     if device == "cpu" or not alternatives:

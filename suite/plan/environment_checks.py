@@ -1,7 +1,7 @@
 """Check the environment of a job.
 
-The checks cover the environment's packages, the environment variables of the workers, and open
-ports of the run's servers.
+The checks cover the packages in the environment, the environment variables of the workers, and open
+network ports of the run's servers.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from workloads.api import DatasetInfo
 def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], object]) -> None:
     """Check whether other machines could connect to unauthenticated servers of the run.
 
-    On a single machine, processes that listen on all interfaces are started in a private network. A
-    private network is not possible if the kernel forbids it, or in a container, which uses the
-    network of the machine.
+    On a single machine, processes that listen on all network interfaces are started in a private
+    network namespace. Private network namespaces are not available if the kernel forbids them, or
+    in a container that uses the network of the machine.
 
     Args:
         config: The configuration of the job.
@@ -35,8 +35,8 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
         log: Function that receives a warning if the run may start with open ports.
 
     Raises:
-        MissingResourceError: No private network is possible, and `framework.allow_open_grpc` is not
-            set.
+        MissingResourceError: A private network namespace is not available, and
+            `framework.allow_open_grpc` is not set.
     """
     framework, settings, env = draft.framework, draft.settings, draft.environment
     if env is None or not framework.listens_everywhere(settings):
@@ -74,7 +74,8 @@ def describe_environment(
 ) -> PartialJob:
     """Add package versions and environment variables to a draft.
 
-    The environment's Python reports both.
+    The Python interpreter of the environment reports the package versions and the environment
+    variables.
 
     Args:
         draft: The partial job.
@@ -82,7 +83,7 @@ def describe_environment(
         descriptions: Descriptions of environments, shared by all jobs of the command.
 
     Raises:
-        ValueError: The environment's Python does not respond.
+        ValueError: The Python interpreter of the environment does not respond.
     """
     packages = (*draft.framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     description = descriptions.of(env, packages)

@@ -1,7 +1,7 @@
-"""Jobs of a sweep and their plans.
+"""Jobs of a sweep, and their plans.
 
-A job contains the settings of a sweep point. A partial job needs no data set. A plan contains the
-job and the partial job, or the errors that prevent them.
+A job contains the settings of one combination of a sweep's values. A partial job needs no data set.
+A plan contains the job and the partial job, or the errors that prevent the job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workloads.api import DatasetInfo, Settings, Workload
 
 @dataclass(frozen=True)
 class Job:
-    """A point of a sweep: settings, and the number of runs with these settings."""
+    """The settings of one combination of a sweep's values, and the number of runs."""
 
     name: str
     workload: type[Workload]
@@ -42,10 +42,11 @@ class Job:
     system: SystemConfig
 
     def run(self, index: int, cache_cleared: bool) -> RunSpec:
-        """Return the specification of a run, with a new seed.
+        """Return the specification of a run with a new seed.
 
-        If the caches were not cleared, a run of a closed-division job is in the open division. The
-        runs of an open-division job keep the same deviations, so that they share a row in reports.
+        A run of a closed-division job moves to the open division if the page caches were not
+        cleared. All runs of an open-division job have the same deviations, so that they share a row
+        in reports.
 
         Args:
             index: Index of the run, starting at 0.
@@ -65,39 +66,41 @@ class Job:
 
 @dataclass(frozen=True)
 class PartialJob:
-    """The attributes of a job that do not depend on its data set."""
+    """The fields of a job that can be determined without the data set."""
 
     workload: type[Workload]
     framework: Framework
     settings: Settings
-    """Settings of the job. If the machine has too few devices, the settings use all available
-    devices.
+    """Settings of the job. If the machine has fewer devices than requested, the settings use all
+    available devices.
     """
     plugins: tuple[str, ...]
-    """Names of the plugins' distributions."""
+    """Distribution names of the installed plugins."""
     hosts: tuple[AvailableHost, ...]
     """The machines of the job's runs. An empty tuple means this machine, without an agent."""
     devices: int
     """Number of devices that the user requested."""
     seed_source: str
-    """Origin of the seed: `user` or `system`."""
+    """Source of the seed: `user` or `system`."""
     run_count: int = 1
     environment: Environment | None = None
     """Environment of the workers, or None if the environment is missing."""
     dataset_info: DatasetInfo | None = None
-    """Counts and fingerprint of the data set, or None if the data set is missing."""
+    """Numbers of samples and fingerprint of the data set, or None if the data set is missing."""
     versions: Mapping[str, str | None] = field(default_factory=dict)
-    """Maps a distribution to its version in the environment, or to None if it is not installed."""
+    """Maps each distribution to its version in the environment, or to None if the distribution
+    is not installed.
+    """
     environment_variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the workers that are recorded with the runs."""
 
     def deviations(self, of_run: Workload | None = None) -> tuple[Deviation, ...]:
         """Return the reasons why the job's runs are in the open division.
 
-        The result does not include caches that were not cleared (see `Job.run`).
+        Page caches that were not cleared are not included, because `Job.run` adds this reason.
 
         Args:
-            of_run: The workload with its data set. If given, values that depend on the number of
+            of_run: The workload with its data set. If given, settings that depend on the number of
                 samples are also checked.
         """
         rule_inputs = {
@@ -130,16 +133,14 @@ class PartialJob:
 
 
 class Plan(NamedTuple):
-    """The result of planning a configuration: a job, or the errors that prevent it."""
+    """The outcome of planning a configuration: a job, or the errors that prevent the job."""
 
     job: Job | None
-    """The job. None if the plan contains errors, or if a demo's data set must be generated
-    first.
-    """
+    """The job, or None if the plan contains errors or a demo's data set must be generated first."""
     findings: tuple[ValueError, ...]
     """All errors, in the order in which the user should fix them.
 
-    Each error message contains the given value, the allowed values, and a remedy.
+    Each error message contains the rejected setting, the allowed values, and a remedy.
     """
     draft: PartialJob | None
     """The partial job, or None if its settings could not be determined."""
@@ -148,5 +149,5 @@ class Plan(NamedTuple):
 
 
 def division_of(deviations: Sequence[Deviation]) -> str:
-    """Return `closed` if a run has no deviations, otherwise `open`."""
+    """Return `closed` for a run without deviations, and `open` for a run with deviations."""
     return "open" if deviations else "closed"

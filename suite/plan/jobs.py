@@ -27,7 +27,7 @@ from workloads.api import Settings, Workload
 
 
 class _Findings(list[ValueError]):
-    """Collects each ValueError that a `with` block raises."""
+    """Collects the ValueError that each `with` block raises."""
 
     def __enter__(self) -> None:
         pass
@@ -48,7 +48,7 @@ def plan(
     descriptions: Descriptions | None = None,
     overrides: Sequence[str] = (),
 ) -> Plan:
-    """Plan a job, and collect all errors that would prevent it from running.
+    """Plan a job, and collect all errors that would prevent the job from running.
 
     No process of the run is started.
 
@@ -65,7 +65,7 @@ def plan(
         overrides: Command-line overrides that repeat the job.
 
     Returns:
-        The plan. Errors are collected in its `findings` instead of being raised.
+        The plan. Errors are collected in `findings` instead of being raised.
     """
     findings, notes, draft, job = _Findings(), list[str](), None, None
     with findings:
@@ -111,7 +111,7 @@ def plan(
 
 
 def check_trainers(drafts: Sequence[PartialJob], plugins: Sequence[Plugin]) -> None:
-    """Import each plugin trainer of a sweep once, in its environment."""
+    """Import each trainer of a plugin once, in the environment in which it will run."""
     used = {
         (env.name, draft.workload.name, draft.framework.name): env
         for draft in drafts
@@ -122,7 +122,7 @@ def check_trainers(drafts: Sequence[PartialJob], plugins: Sequence[Plugin]) -> N
 
 
 def _check_checkpoint(when: str, settings: Settings) -> None:
-    """Raise ValueError if this run could not be resumed exactly from a checkpoint."""
+    """Raise ValueError if this run could not be resumed bit for bit from a checkpoint."""
     not_resumable = {
         f"mode={settings.mode}": settings.mode != "train",
         "update=async": settings.asynchronous,
@@ -138,7 +138,7 @@ def _check_checkpoint(when: str, settings: Settings) -> None:
 
 
 def _run_count(config: RunConfig, workload: type[Workload]) -> int:
-    """Return the number of runs.
+    """Return the number of runs of a job.
 
     Raises ValueError for `official` if the rules do not specify a number of runs.
     """

@@ -13,8 +13,8 @@ from workloads.api import Workload, frameworks_of
 def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Framework]:
     """Return the workload and the framework of a configuration.
 
-    Raises ValueError if either cannot be loaded. Raises `UnsupportedError` if the workload has no
-    trainer for the framework.
+    Raises ValueError if the workload or the framework cannot be loaded. Raises `UnsupportedError`
+    if the workload has no trainer for the framework.
     """
     workload = registry.load_workload(config.workload_name)
     framework: Framework = registry.load_framework(config.framework.name)

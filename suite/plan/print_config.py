@@ -1,6 +1,6 @@
 """Format the resolved settings of a job as YAML, for `--cfg job`.
 
-Values from the hyperparameter set, the profile, or the rules replace null and `auto`.
+Null and `auto` are replaced by values from the hyperparameter set, the profile, or the rules.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Resume an interrupted sweep.
 
-The module decides which runs are finished, and keeps the files of unfinished attempts.
+The module determines which runs are finished, and keeps the files of unfinished attempts.
 
-A run is finished if its log has a `run_stop` without a reason. Such a run reached the target, or
-missed the target after the last allowed epoch. The log decides, because `status.json` may be lost.
-If only `status.json` records that the run finished, the run's log was lost, and the command is
-rejected. All other runs are unfinished and are repeated: they were interrupted, died, hung, ran out
-of memory, failed, or were killed with the controller. The files of an unfinished attempt are moved
-to `superseded/` next to the runs. Reports skip this folder. If the attempt wrote a checkpoint, the
-run resumes from the checkpoint with the same seed.
+A run is finished if its log has a `run_stop` without a reason. A finished run reached the target,
+or missed the target after the last allowed epoch. The module checks the log instead of
+`status.json`, because `status.json` may be lost. If `status.json` records a finished run but the
+log does not, the log was lost and the command is rejected. All other runs are unfinished and are
+repeated: these runs were interrupted, died, hung, ran out of memory, failed, or were killed with
+the controller. The files of an unfinished attempt are moved to `superseded/` next to the run
+folders. Reports skip the folder `superseded/`. If the attempt wrote a checkpoint, the run resumes
+from the checkpoint with the same seed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from workloads.api import Json, Settings, field_names
 FINISHED = ("success", "target_missed")
 _MAX_DIFFERENCES = 5
 _OF_ONE_LOG = ("device_name", "framework_version")
-"""Values in the first lines of a log that must not change during a run."""
+"""Fields in the first lines of a log that must not change when a run is resumed."""
 
 
 def identity(run: RunSpec) -> str:
@@ -54,7 +55,7 @@ def identity(run: RunSpec) -> str:
 
 
 def _compared_settings(run: RunSpec) -> dict[str, Json]:
-    """Return the settings that must be equal before and after a resumption."""
+    """Return the settings that must not change when a run is resumed."""
     all_settings = asdict(run.settings)
     settings = {
         name: all_settings[name] for name in field_names(Settings, must_match_on_resume=True)
@@ -66,9 +67,9 @@ def _compared_settings(run: RunSpec) -> dict[str, Json]:
 
 
 def finished_status(folder: Path, run: RunSpec) -> str:
-    """Return how the run in `folder` ended, if it is finished and matches `run`.
+    """Return how the run in `folder` ended, if the run is finished and matches `run`.
 
-    A run matches if it has the same settings and data.
+    Two runs match if they have the same settings and data.
 
     Args:
         folder: Folder of the earlier run.
@@ -108,7 +109,7 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     if end is None or not is_finished:
         _refuse_lost_log(folder, run)
         return ""
-    # A run of fixed length also logs the status `aborted`.
+    # Runs of a fixed length log the status `aborted` even if they finish.
     reached = end.status is EndStatus.SUCCESS or not run.settings.to_target
     return "success" if reached else "target_missed"
 
@@ -131,7 +132,7 @@ def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
 
 
 def restore_status(folder: Path, run: RunSpec, status: str) -> None:
-    """Write `status.json` of a run with a finished log, if it is missing or outdated.
+    """Write `status.json` of a finished run if the file is missing or outdated.
 
     The file is outdated if the controller ended before the run did. If the controller recorded a
     failure, the file is not changed.
@@ -171,7 +172,7 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
 
 
 def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
-    """Return a line for each setting that must not differ in a resumed run but does."""
+    """Return a line for each setting that differs but must be equal in a resumed run."""
     if identity(earlier) == identity(run):
         return []
     before = _flat(_compared_settings(earlier)) | _flat(
@@ -210,11 +211,11 @@ def _shown(value: str | None) -> str:
 
 @dataclass(frozen=True)
 class UnfinishedJob:
-    """A job folder with at least one run that is unfinished or was never started."""
+    """A job folder with at least one run that is unfinished or was not started."""
 
     folder: Path
     run: RunSpec
-    """The most recently started run in this folder."""
+    """The run that was started last in this folder."""
     run_count: int
     """Number of runs that the original command requested."""
 
@@ -222,7 +223,7 @@ class UnfinishedJob:
 def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
     """Return the unfinished jobs in an output folder.
 
-    Folders without a readable `run.json` are skipped.
+    Job folders without a readable `run.json` are skipped.
     """
     unfinished = []
     for folder in sorted({path.parent.parent for path in output.glob(f"*/run_*/{RUN_FILE}")}):
@@ -243,11 +244,10 @@ def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
 def check_unmatched(
     output: Path, names: Mapping[str, RunSpec], run_counts: Mapping[str, int]
 ) -> None:
-    """Raise ValueError if a resumed command would start new jobs instead of resuming.
+    """Raise ValueError if a resumed command would start new jobs instead of resuming jobs.
 
-    The error is raised if the folder contains unfinished runs that the command does not match, and
-    the command would start other jobs. A command may add jobs to a folder if it also matches every
-    unfinished job in the folder.
+    The error is raised if the command would start new jobs although it does not match all
+    unfinished jobs in the folder. A command that matches all unfinished jobs may add new jobs.
 
     Args:
         output: The output folder.
@@ -293,9 +293,9 @@ def check_unmatched(
 
 
 def _differing_settings(earlier: RunSpec, run: RunSpec) -> dict[str, tuple[str | None, str | None]]:
-    """Return the settings in a job's name that differ, with the earlier and new values.
+    """Return the settings in a job's name that differ, with the earlier and the new value.
 
-    A value is None if the setting is not set.
+    The earlier or new value is None if the run does not set the setting.
     """
     before, now = _named_settings(earlier), _named_settings(run)
     keys = dict.fromkeys((*before, *now))
@@ -316,7 +316,7 @@ def _named_settings(run: RunSpec) -> dict[str, str]:
 
 
 def _overrides(run: RunSpec) -> dict[str, str]:
-    """Map the key of each of a run's command-line overrides to its value."""
+    """Map the key of each command-line override of a run to the override's value."""
     return {text.partition("=")[0]: text.partition("=")[2] for text in run.overrides}
 
 
@@ -338,9 +338,9 @@ def move_to_superseded(folder: Path) -> Path:
 def find_resume(
     run: RunSpec, folder: Path, print_line: Callable[[str], object]
 ) -> tuple[RunSpec, Path] | None:
-    """Find the newest valid checkpoint among the unfinished attempts of a run.
+    """Find the newest valid checkpoint in the folders of a run's unfinished attempts.
 
-    All checkpoints except the newest two are deleted.
+    All checkpoints except the two newest checkpoints are deleted.
 
     Args:
         run: Settings of the run that is about to start.
@@ -348,7 +348,7 @@ def find_resume(
         print_line: Function that receives the reason why a newer checkpoint is skipped.
 
     Returns:
-        The run as resumed from the checkpoint, and the path of the checkpoint. None if no valid
+        The specification of the resumed run, and the path of the checkpoint. None if no valid
         checkpoint was found.
     """
     attempts = (folder.parent / SUPERSEDED).glob(f"{folder.name}-*")
@@ -369,7 +369,7 @@ def find_resume(
 def _not_resumable_reason(path: Path, run: RunSpec) -> str:
     """Return the reason why `run` cannot resume from a checkpoint, or an empty string.
 
-    A run that diverged is not resumed, because it would diverge again.
+    A run that diverged cannot be resumed, because it would diverge again.
     """
     try:
         earlier = read_run(path.parent / RUN_FILE)
@@ -394,7 +394,7 @@ def _not_resumable_reason(path: Path, run: RunSpec) -> str:
 def _resumed(run: RunSpec, path: Path) -> RunSpec:
     """Return the specification of a run that resumes from a checkpoint.
 
-    The resumed run has the seed of the earlier attempt and the label of a resumed run.
+    The resumed run has the seed of the earlier attempt, and a label for resumed runs.
     """
     earlier = read_run(path.parent / "run.json")
     stopped_ms = max(file.stat().st_mtime for file in path.parent.iterdir()) * 1e3

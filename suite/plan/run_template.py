@@ -35,7 +35,7 @@ def make_job(
     """Build a job from a partial job whose environment and data set exist.
 
     Args:
-        draft: The partial job, with its environment and data set facts.
+        draft: The partial job. `environment` and `dataset_info` must not be None.
         config: The composed configuration of the job.
         name: Name of the job and of its folder.
         output: Folder in which the job folder is created.
@@ -110,7 +110,7 @@ def make_job(
 
 
 def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
-    """Return the hardware of this machine or of the first host.
+    """Return the hardware of this machine, or of the first host if the run uses hosts.
 
     With several hosts, `nodes` contains the hardware of each host.
     """
@@ -125,9 +125,9 @@ def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
 def _labels(
     settings: Settings, dataset_info: DatasetInfo, hosts: Sequence[AvailableHost] = ()
 ) -> tuple[tuple[Label, ...], tuple[int, ...]]:
-    """Return the labels of the run, and the CPU cores that its devices share.
+    """Return the labels of the run, and the CPU cores that its devices can use.
 
-    The cores are those of the first machine.
+    The cores are those of the first machine. On GPUs, no cores are returned.
     """
     labels = [profile_label(settings.profile)] if settings.profile != "reference" else []
     cores: tuple[int, ...] = ()
@@ -155,7 +155,7 @@ def _identity(
     framework_version: str,
     hardware: Mapping[str, Any],
 ) -> dict[str, str]:
-    """Return the identifying values that the first lines of the log contain."""
+    """Return the identifying fields for the first lines of the log."""
     if settings.device == "cuda":
         device_name = str(hardware["gpus"][0]["name"])
     else:

@@ -9,8 +9,9 @@ from workloads.api import Workload
 def schedule_note(workload: Workload) -> str:
     """Return a note if a run trains whole epochs after its learning rate stopped decaying.
 
-    Otherwise, the string is empty. A schedule has an end if it contains a continuous decay, such as
-    a polynomial or half a cosine. A constant learning rate, and a decay in steps, have no end.
+    The note is empty if the run does not train beyond the end of the decay, or if the schedule has
+    no end. A schedule has an end if it contains a continuous decay, such as a polynomial or half a
+    cosine. Schedules with a constant learning rate or a stepwise decay have no end.
     """
     settings = workload.settings
     chosen = "user" in settings.hyperparameter_sources.values() or settings.stop != "target"
@@ -50,7 +51,7 @@ def schedule_note(workload: Workload) -> str:
 def _end_of_decay(workload: Workload, last_step: int) -> int | None:
     """Return the first step at which the learning rate equals that of the last step.
 
-    Returns None if no continuous decay leads to this learning rate.
+    Returns None if the learning rate did not decay continuously before this step.
     """
     begin, end = workload.warmup_steps, last_step - 1
     if end - begin < 2:

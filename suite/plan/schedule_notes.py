@@ -10,9 +10,9 @@ from workloads.api import DatasetInfo, Settings, Workload
 def schedule_notes(
     workload: type[Workload], settings: Settings, dataset_info: DatasetInfo
 ) -> list[str]:
-    """Return the note for a run that trains beyond the end of its schedule, if any.
+    """Return the note for a run that trains beyond the end of its schedule.
 
-    If the run is rejected, the list is empty.
+    The list is empty for all other runs, and for settings that are rejected by a later check.
     """
     try:
         of_run = workload(settings, dataset_info)

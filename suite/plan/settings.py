@@ -37,8 +37,8 @@ from workloads.api import (
 )
 
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
-"""Maps a precision to the lowest compute capability whose tensor cores support it. 7.0 is Volta,
-and 8.0 is Ampere.
+"""Maps each precision to the lowest compute capability whose tensor cores support the precision.
+7.0 is Volta, and 8.0 is Ampere.
 """
 
 
@@ -116,7 +116,7 @@ def resolve_settings(
 def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
     """Return the settings that are copied from the configuration without changes.
 
-    The command-line key of a settings field determines the configuration value to copy.
+    Each field of the settings is read from the configuration at its command-line key.
     """
     values = {}
     for item in fields(Settings):
@@ -128,10 +128,10 @@ def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dic
 def options_from_config(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
     """Return the values of the workload's `Options` by field name.
 
-    The values are read from the configuration groups that contain their keys.
+    Each option is read from the configuration group that contains the option's key.
 
     Raises:
-        ValueError: A key is set that the workload does not have.
+        ValueError: The configuration sets a key that is not an option of the workload.
     """
     keys, defaults = option_keys(workload.Options), default_values(workload.Options)
     options: dict[str, Json] = {}
@@ -154,7 +154,7 @@ def options_from_config(config: RunConfig, workload: type[Workload]) -> dict[str
 
 
 def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the options whose values differ from their defaults."""
+    """Return the workload options whose values differ from their defaults."""
     defaults = default_values(workload.Options)
     return {name: value for name, value in options.items() if value != defaults[name]}
 
@@ -229,7 +229,8 @@ def _precision(
 def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, int]:
     parts = (capability.partition(".") for capability in gpu_capabilities(hosts, count))
     found = [(int(major), int(minor)) for major, _, minor in parts]
-    return min(found, default=(99, 0))  # no GPU is visible, which `decide_devices` reports
+    # no GPU is visible, and `decide_devices` already reported the error
+    return min(found, default=(99, 0))
 
 
 def _linear_backend(
@@ -240,13 +241,14 @@ def _linear_backend(
     device: str,
     precision: str,
 ) -> str:
-    """Return the library of linear layers, `mkl` or `onednn`.
+    """Return the library that computes linear layers, `mkl` or `onednn`.
 
-    The string is empty if the workload and the device offer no choice of libraries. `auto` depends
-    on the processor of this machine (docs/explanation/architecture.md).
+    The string is empty if this workload has no choice of libraries on this device. With `auto`, the
+    processor of this machine determines the library (docs/explanation/architecture.md).
 
     Raises:
-        ValueError: A library is set, but the workload and the device offer no choice.
+        ValueError: The user sets a library, but this workload has no choice of libraries on this
+            device.
     """
     library = str(config.framework.linear_backend)
     if trainer.linear_backend and (device, precision) == ("cpu", "fp32"):
@@ -269,9 +271,9 @@ def _graphs(
     device: str,
     devices: int,
 ) -> str:
-    """Return `on` to capture a training step as a CUDA graph, or an empty string.
+    """Return `on` to capture each training step as a CUDA graph, or an empty string.
 
-    Raises ValueError if CUDA graphs are requested but not supported.
+    Raises ValueError if the user sets CUDA graphs but the run does not support them.
     """
     if str(config.framework.graphs) != "on":
         return ""
@@ -287,7 +289,7 @@ def _graphs(
 def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
     """Return `off` to disable the suite's GPU kernels, or an empty string.
 
-    Raises ValueError for `off` if the run does not use any of these kernels.
+    Raises ValueError for `off` if the run would not use any of the suite's GPU kernels.
     """
     if config.framework.kernels == "auto":
         return ""
@@ -306,7 +308,7 @@ def _check_asynchronous(
     trainer: TrainerInfo,
     precision: str,
 ) -> None:
-    """Raise ValueError if the settings are not supported with `update=async`.
+    """Raise ValueError if `update=async` does not support the other settings.
 
     The error message is a single line.
     """
@@ -404,9 +406,9 @@ def _values(
 ) -> dict[str, Json]:
     """Return the hyperparameters and the settings that depend on them.
 
-    The dependent settings are the batch size, the scaling, and the source of each value. Values
-    that the user sets replace values of the hyperparameter set. The learning rate is scaled to the
-    requested batch size, unless the user sets the learning rate.
+    The dependent settings are the batch size, the learning-rate scaling, and the source of each
+    hyperparameter. Hyperparameters that the user sets replace those of the hyperparameter set. The
+    learning rate is scaled to the requested batch size, unless the user sets the learning rate.
     """
     name, sets = str(options.get("hyperparameter_set", "auto")), named_sets(workload)
     name = defaults.set_for(framework) if name == "auto" else name
@@ -444,9 +446,10 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
     """Return the global batch size, in the batch unit of the workload.
 
     Args:
-        rule: `default` (from the hyperparameter set), `global:N`, or `per_device:N`.
+        rule: `default` (batch size of the hyperparameter set), `global:N`, or `per_device:N`.
         devices_count: Number of devices.
-        set_batch: Global batch size of the hyperparameter set, or None if the workload has no set.
+        set_batch: Global batch size of the hyperparameter set, or None if the workload has no
+            hyperparameter set.
 
     Raises:
         ValueError: `default` is used without a hyperparameter set.
@@ -481,10 +484,10 @@ def _rate_factor(scaling: str, ratio: float) -> float:
 def _targets(
     workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]
 ) -> dict[str, float]:
-    """Return the targets by metric, from the user or otherwise from the profile.
+    """Return the user's targets by metric. Without them, return the profile's targets.
 
     A user sets `workload.target=X` if the workload has a single metric, and
-    `workload.target.METRIC=X` if it has several.
+    `workload.target.METRIC=X` if the workload has several metrics.
     """
     target = options.get("target")
     if target is None:

@@ -1,6 +1,6 @@
 """Record the commands that write into an output folder.
 
-`resume=true output=FOLDER` without further arguments repeats these commands.
+`resume=true output=FOLDER` without further arguments repeats the recorded commands.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from suite.common.runspec import read_run, write_atomically
 from workloads import files
 
 _OF_ONE_CALL = ("output", "resume", "dry_run", "--dry-run", "sweep.limit")
-"""Keys on a command line that do not affect the settings of its runs."""
+"""Command-line keys that do not affect the settings of the runs."""
 _NAME_A_WORKLOAD = ("workload", "study", "experiment", "+experiment")
 
 
 @dataclass(frozen=True)
 class SweepCommand:
-    """A recorded command line, without its output folder."""
+    """A recorded command line, without the argument that sets the output folder."""
 
     arguments: tuple[str, ...]
     folder: str
-    """Working directory of the command, to which its relative paths refer."""
+    """Working directory of the command. Relative paths on the command line refer to this
+    directory.
+    """
 
 
 def record_command(output: Path, arguments: Sequence[str]) -> None:
-    """Add a command to the list in an output folder, unless the list contains it."""
+    """Add a command to the list of an output folder if the list lacks the command."""
     commands = _recorded(output)
     command = SweepCommand(_without_call(arguments), os.getcwd())
     if _runs_of(command.arguments) in [_runs_of(earlier.arguments) for earlier in commands]:
@@ -46,21 +48,21 @@ def record_command(output: Path, arguments: Sequence[str]) -> None:
 
 
 def is_recorded(output: Path, arguments: Sequence[str]) -> bool:
-    """Check whether the same command has already written into the output folder."""
+    """Check whether the command is already recorded in the output folder."""
     return _runs_of(arguments) in [_runs_of(command.arguments) for command in _recorded(output)]
 
 
 def commands_to_resume(arguments: Sequence[str]) -> list[SweepCommand]:
     """Return the commands that `resume=true output=FOLDER` without a workload repeats.
 
-    Settings on the command line replace the recorded settings.
+    Settings on the command line replace settings of the recorded commands.
 
     Args:
         arguments: The command line.
 
     Returns:
-        The complete commands. The list is empty if the command line sets a workload, or does not
-        resume.
+        The recorded commands with the replaced settings. The list is empty if the command line sets
+        a workload, or does not resume.
 
     Raises:
         ValueError: No output folder is set, or the folder contains no runs.
@@ -102,7 +104,7 @@ def commands_to_resume(arguments: Sequence[str]) -> list[SweepCommand]:
 
 
 def _overridden(arguments: Sequence[str], call: Sequence[str]) -> list[str]:
-    """Return the arguments of a recorded command that this call does not replace."""
+    """Return the arguments of a recorded command that `call` does not replace."""
     replaced = {text.partition("=")[0] for text in call}
     return [text for text in arguments if text.partition("=")[0] not in replaced]
 
@@ -114,7 +116,7 @@ def _without_call(arguments: Sequence[str]) -> tuple[str, ...]:
 def _runs_of(arguments: Sequence[str]) -> list[str]:
     """Return the sorted arguments that determine the runs of a command.
 
-    Arguments that only affect how processes are launched are excluded.
+    Arguments that affect only how processes are launched are excluded.
     """
     return sorted(text for text in _without_call(arguments) if not text.startswith("launch"))
 

@@ -1,6 +1,6 @@
 """Errors for runs that this machine or a framework cannot execute.
 
-The settings of such a run are valid.
+The settings of such a run are valid, but the hardware or the framework does not support them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 class UnsupportedError(ValueError):
     """Error for a run that this machine or a framework cannot execute.
 
-    In a study, the cell of such a run shows this error, and all other cells are run.
+    In a study, the error is shown in the cell of the run, and all other cells are run.
 
     Args:
         problem: The setting, and the available resources.
@@ -20,7 +20,7 @@ class UnsupportedError(ValueError):
     """
 
     shown = "–"
-    """Text that the study's table shows in the cell."""
+    """Text in the cell of the study's table."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(f"{problem}. {remedy}" if remedy else problem)

@@ -1,6 +1,6 @@
-"""Checks that a workload's settings suit its data set before a run.
+"""Check before a run that a workload's settings suit its data set.
 
-The checks find incomplete plugins, runs that cannot converge, and run lengths that are undefined.
+The checks find incomplete plugins, runs that cannot converge, and runs whose length is undefined.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from workloads.api import Workload
 
 STEPS_PER_EPOCH = 10
-"""Steps per epoch that result from the batch size that an error message proposes."""
+"""Number of steps per epoch with the batch size that an error message proposes."""
 
 
 def check_workload(workload: Workload) -> None:
@@ -55,7 +55,7 @@ def _check_written(workload: Workload) -> None:
 def _check_length(workload: Workload) -> None:
     """Raise ValueError if `stop` is in samples, but the batch size is in another unit.
 
-    With a batch size in tokens, for example, the number of samples per step varies.
+    With a batch size in tokens, for example, each step has a different number of samples.
     """
     stop, unit = workload.settings.stop, workload.batch_unit
     if stop.startswith("samples:") and unit != "samples":
@@ -76,9 +76,9 @@ def _check_limit(workload: Workload) -> None:
 
 
 def _check_batch(workload: Workload) -> None:
-    """Raise ValueError if a batch is larger than an epoch.
+    """Raise ValueError if the batch size is larger than an epoch.
 
-    Such an epoch would be a single step.
+    An epoch would then be a single step.
     """
     settings, samples = workload.settings, workload.epoch_samples.trained
     if settings.global_batch_size <= samples:
@@ -95,10 +95,10 @@ def _check_batch(workload: Workload) -> None:
 
 
 def _check_first_evaluation(workload: Workload) -> None:
-    """Raise ValueError if a run to its target would stop before its first evaluation.
+    """Raise ValueError if a run with `stop=target` would end before its first evaluation.
 
-    An additional evaluation after the last epoch would not help, because the rules of SSD under
-    v0.7 do not include such an evaluation.
+    An additional evaluation after the last epoch would not help, because the v0.7 rules of SSD do
+    not allow such an evaluation.
     """
     settings = workload.settings
     max_epochs = int(settings.hyperparameters["max_epochs"])

@@ -3,7 +3,7 @@
 Each finding is a line with a remedy.
 
 `preflight` runs the checks before every job, and `suite doctor` runs the checks on request. For a
-run on CPUs, the checks do not start a framework and take 0.1 s.
+run on CPU cores, the checks take 0.1 s and do not import a framework.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from suite.plan.job import Job
 
 MINIMUM_DISK_MB = 200
-"""Free disk space in MB that a run needs to start. A run that fills the disk would lose its log.
+"""Free disk space in MB that a run needs to start.
 
-The environment variable SUITE_MINIMUM_DISK_MB overrides this default.
+A run that fills the disk would lose its log. The environment variable SUITE_MINIMUM_DISK_MB
+overrides this default.
 """
 SCANT_DISK_BYTES = 10**9
 """Free disk space in bytes below which a run starts with a warning."""
 MEMORY_PER_PROCESS_BYTES = 1 << 30
 """Memory in bytes that a worker process needs for its framework and a small model."""
 BUSY_PERCENT = 25.0
-"""CPU load in percent above which measured times are unreliable. Only unrelated processes on the
-run's cores are counted.
+"""CPU load in percent above which measured times are unreliable. Only the load of unrelated
+processes on the run's cores is measured.
 """
 
 
@@ -50,12 +51,14 @@ class Resources:
     processes: int
     """Number of worker processes."""
     cores: tuple[int, ...]
-    """CPU cores that the workers are pinned to, or may use if they are not pinned."""
+    """CPU cores to which the workers are pinned. Without pinning, the CPU cores that the workers
+    may use.
+    """
     folder: Path
     """Folder for the logs. The folder may not exist yet."""
     framework: str
     environment: Environment | None = None
-    """Environment of the framework. With None, the environment is not checked."""
+    """Environment of the framework. If None, the environment is not checked."""
 
 
 def required_resources(job: Job) -> Resources:
@@ -93,7 +96,7 @@ def preflight(need: Resources) -> list[str]:
 
 
 def preflight_of_logs(folder: Path) -> list[str]:
-    """Return the warnings before a run that stores only its logs on this machine.
+    """Return the warnings before a run that writes only its logs on this machine.
 
     Raises:
         ValueError: The logs cannot be written. The message is a single line.
@@ -158,7 +161,7 @@ def _minimum_disk_mb() -> float:
 
 
 def memory(processes: int, allowed: Limits) -> Finding:
-    """Check whether the machine and the cgroup have enough memory for the workers."""
+    """Check whether the workers fit into the memory of the machine and of the cgroup."""
     available = available_bytes(allowed)
     text = f"{_gib(available)} available for {processes} worker process(es)"
     if available < processes * MEMORY_PER_PROCESS_BYTES:
@@ -171,7 +174,7 @@ def memory(processes: int, allowed: Limits) -> Finding:
 
 
 def load(cores: tuple[int, ...]) -> Finding:
-    """Check the current load that unrelated processes put on the run's cores."""
+    """Measure the current load of unrelated processes on the run's cores."""
     percent = cpu_load.busy_percent(cores)
     if percent is None:
         return ok("load", "not reported by this kernel")

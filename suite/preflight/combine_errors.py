@@ -1,4 +1,4 @@
-"""Combines all errors that prevent a command from running here into a single error.
+"""Combine all errors that prevent a command from running into a single error.
 
 The error message lists the remedies and a demo command.
 """
@@ -15,8 +15,8 @@ from suite.machine import devices
 from suite.plan.job import Plan
 
 KEPT = ("workload", "framework", "plugins", "output", "environment")
-"""Overrides that the proposed demo command copies from the user's command, in addition to
-`environment.*`.
+"""Keys of the overrides that the proposed demo command copies from the user's command. Overrides
+`environment.*` are copied, too.
 """
 
 
@@ -25,8 +25,8 @@ def combine_errors(
 ) -> ValueError:
     """Return the error for a command that cannot run.
 
-    The message of the error is a single line if there is a single finding. Otherwise the message is
-    a numbered list of all findings.
+    The error message is a single line if there is a single finding. Otherwise the message is a
+    numbered list of all findings.
 
     Args:
         jobs: Composed jobs of the command.
@@ -46,7 +46,7 @@ def _demo(composed: Composed) -> str:
     """Return a demo command that fits the devices of this machine.
 
     The demo has the same workload and framework as the user's command. The function does not check
-    that the demo's data and environment are installed.
+    whether the demo's data set and environment are installed.
     """
     try:
         here = len(devices.gpus())

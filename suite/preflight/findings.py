@@ -11,8 +11,8 @@ class Finding:
     """Result of a preflight check, with a remedy."""
 
     level: str
-    """`ok`, `warning` (the run starts, but may fail or have wrong times), or `impossible` (the run
-    cannot succeed).
+    """`ok`, `warning`, or `impossible`. With `warning`, the run starts, but may fail or have
+    distorted times. With `impossible`, the run cannot succeed.
     """
     topic: str
     text: str

@@ -1,7 +1,7 @@
 """Preflight checks of the GPUs.
 
-The checks cover the visible devices, the processes that use the devices, and the GPU support of the
-framework's build.
+The checks cover the visible devices, the processes on the devices, and the GPU support of the
+installed framework.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from suite.preflight.findings import Finding, impossible, ok, warning
 BUILD_SECONDS = 120.0
 """Timeout for importing the framework, in seconds.
 
-The first import from a slow disk takes a minute.
+The first import from a slow disk can last a minute.
 """
 USED_BYTES = 1 << 30
-"""Used device memory in bytes above which a process must be using the device.
+"""Device memory in bytes above which some process must be using the device.
 
-Drivers use several hundred MB on an idle device.
+Without any process, a driver uses several hundred MB of device memory.
 """
 
 
@@ -44,9 +44,9 @@ class BuildInfo:
 
     version: str
     build: Build | None
-    """GPU build of the framework. None for a CPU-only build."""
+    """GPU build of the framework, or None for a CPU-only build."""
     available: bool
-    """Whether the framework itself detects a GPU."""
+    """True if the framework detects a GPU."""
 
 
 def examine(count: int, framework: str, environment: Environment | None) -> list[Finding]:
@@ -55,7 +55,7 @@ def examine(count: int, framework: str, environment: Environment | None) -> list
     Args:
         count: Number of GPUs that the run uses.
         framework: Name of the framework.
-        environment: Environment of the framework. With None, the build of the framework is not
+        environment: Environment of the framework. If None, the build of the framework is not
             checked.
     """
     with devices.nvml() as nvml:
@@ -114,7 +114,7 @@ def _present(count: int, driver_cuda: str | None) -> Finding:
 def _used(nvml: Any, index: int, handle: Any) -> list[Finding]:
     """Return findings about the processes and the used memory of a device.
 
-    Before a run, no process of the suite uses the device.
+    The check is made before a run, so any process on the device is unrelated to the run.
     """
     topic, do = (
         f"device {index}",
@@ -135,7 +135,10 @@ def _used(nvml: Any, index: int, handle: Any) -> list[Finding]:
 
 
 def _name(pid: int) -> str:
-    """Return the name of a process, or `a process` if the process is not visible here."""
+    """Return the name of a process, or `a process` if the process is not visible.
+
+    A process outside the current container is not visible, for example.
+    """
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid).name()
     return "a process"
@@ -146,8 +149,8 @@ def _fits(
 ) -> list[Finding]:
     """Return the finding about a framework's build.
 
-    The build comes from the framework's query command if the framework defines this command.
-    Otherwise the build comes from the lock file of the environment.
+    The framework's query command reports the build. If the framework does not define a query
+    command, the build is read from the lock file of the environment.
     """
     lock, kind = locks.framework_locks().get(environment.name), registry.load_framework(framework)
     if kind.build_info_script:
@@ -210,7 +213,8 @@ def check_build(
         name: Name and version of the framework, for the message.
         build_info: Build of the framework.
         capabilities: Compute capabilities of the devices, such as `9.0`.
-        driver_cuda: Highest CUDA version that the driver supports. None if the version is unknown.
+        driver_cuda: Highest CUDA version that the driver supports, or None if the version is
+            unknown.
         instead: Remedy that selects an environment with a suitable build. Empty if no environment
             has a suitable build.
     """

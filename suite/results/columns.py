@@ -1,9 +1,9 @@
 """Declares the columns of `Run` and `Result`, and converts a log's record to a `Run`.
 
-Every column of the results is declared in this module. The field of a column has a description, the
-function that computes the value of a run, the function that combines the values of several runs, a
-heading, and a flag for reports (docs/dev/add_a_column.md). The names of times and counters include
-the unit. Unknown values are None.
+Every column of the results is declared in this module. A declaration contains a description, a
+function that computes the column for a run, a function that combines the values of several runs, a
+heading, and a flag for reports (docs/dev/add_a_column.md). Names of times and counters include the
+unit. Unknown values are None.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from suite.results.text import clean
 from suite.results.time_parts import TimeParts
 from workloads.api import GradientAllReduceInfo, Json
 
-if TYPE_CHECKING:  # The import takes 0.5 s, and only commands that print tables need pandas.
+if TYPE_CHECKING:  # Importing pandas takes 0.5 s, and only commands that print tables need pandas.
     import pandas as pd
 
 EPOCHS = "epochs"
@@ -83,7 +83,7 @@ BUSY, QUIET = LabelKind.BUSY.value, "not busy"
 def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
     """Return the label of runs on a busy machine.
 
-    The label lists the reasons of the run with the highest load from other processes. The function
+    The label describes the load of the run with the highest load from other processes. The function
     returns None if no machine was busy.
     """
     busy = [condition for condition in conditions if condition is not None and condition.busy]
@@ -105,7 +105,8 @@ def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
 def condition_text(conditions: Sequence[Condition | None]) -> str:
     """Return the text of `busy_label`, or `not busy`.
 
-    The text is empty if no machine was busy and the machine condition of a run is unknown.
+    The text is empty if no machine is recorded as busy, but the load of at least one run was not
+    recorded.
     """
     label = busy_label(conditions)
     if label is not None:
@@ -113,8 +114,7 @@ def condition_text(conditions: Sequence[Condition | None]) -> str:
     return QUIET if conditions and None not in conditions else ""
 
 
-# --- columns of a run
-# -----------------------------------------------------------------------------------------
+# Columns of a run
 
 
 def _settings_of(log: RunRecord) -> RunSettings:
@@ -130,15 +130,15 @@ def _entry(name: str, of: str = "logged") -> Value:
 
 
 def _blocks(name: str, *needed: str) -> Value:
-    """Return a function that sums `name` over the blocks that have all `needed` values."""
+    """Return a function that sums a field over the blocks that have the `needed` fields."""
     return lambda log: total(where_all_known(log.throughput, *needed), name)
 
 
 def _step_ms(log: RunRecord) -> float | None:
     """Return the mean step time in ms.
 
-    The mean is taken over individually timed steps if the log has such steps. Otherwise the mean is
-    the training time of all blocks divided by the number of steps.
+    If the log contains individually timed steps, the mean is computed over these steps. Otherwise
+    the mean is the training time of all blocks divided by the number of steps.
     """
     seconds = math.fsum(
         block.train_seconds or 0.0 for block in log.throughput if block.step is not None
@@ -159,7 +159,7 @@ def _recorded_telemetry(log: RunRecord) -> RecordedTelemetry:
 
 
 def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean) -> Value:
-    """Return a function that reduces the values of a sensor in a run with `of`."""
+    """Return a function that aggregates a sensor's readings in a run with `of`."""
 
     def value(log: RunRecord) -> float | None:
         values = [
@@ -182,7 +182,7 @@ def _eval_loss(log: RunRecord) -> float | None:
 
 
 def _further_rates(log: RunRecord) -> dict[str, float]:
-    """Return the training throughput over all blocks of a run, per unit such as `tokens`."""
+    """Return the training throughput of a run in each additional unit, such as `tokens`."""
     sums: dict[str, list[float]] = {}
     for block in log.throughput:
         for unit, rate in block.rates.items():
@@ -206,18 +206,21 @@ def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
 def _block_time(name: str) -> Value:
     """Return a function that reads a field of `BlockTimes`.
 
-    The value of the field is None if the log has no blocks.
+    The function returns None if the log has no blocks.
     """
     return lambda log: getattr(log.block_times, name, None)
 
 
 def _hyperparameters(log: RunRecord) -> dict[str, Any]:
-    """Return the logged hyperparameters, except the seed and settings with own columns."""
+    """Return the logged hyperparameters.
+
+    The seed and hyperparameters that have a separate column are excluded.
+    """
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
 def _no_value(log: RunRecord) -> None:
-    """Return None, because only published files have a value for the column."""
+    """Return None as the default for columns that only published files fill."""
 
 
 def _is_ours(log: RunRecord) -> bool:
@@ -229,14 +232,17 @@ def _round(log: RunRecord) -> str:
 
 
 def _folder(log: RunRecord) -> str:
-    """Return the folder of a foreign log, or an empty string for a run of this suite."""
+    """Return the folder of a log of another program.
+
+    The string is empty for a run of this suite.
+    """
     return str(log_folder(log.path)) if log.has_log and not _is_ours(log) else ""
 
 
 def _is_one_submission(log: RunRecord) -> bool:
-    """Check whether all logs in the folder of a foreign log belong to one result.
+    """Check whether all logs in the folder of a submission belong to the same result.
 
-    Logs of one submitted result may have different settings.
+    The logs of a submitted result may have different settings.
     """
     if not _folder(log):
         return False
@@ -256,9 +262,9 @@ def _division(log: RunRecord) -> str:
 
 
 def _entry_value(name: str, unknown: Any) -> Value:
-    """Return a function that reads a field of a run's entry.
+    """Return a function that reads a field of a run's submission (`Entry`).
 
-    For a run without an entry, the value is `unknown`.
+    For a run without a submission, the function returns `unknown`.
     """
     return lambda log: unknown if log.entry is None else getattr(log.entry, name)
 
@@ -277,20 +283,20 @@ class Column:
 
     text: str
     value: Callable[..., Any] | None
-    """Function that computes the column, from a record (`Value`) or, in a study, from a result.
+    """Function that computes the column from a record (`Value`), or from a result in a study.
 
-    None for columns that only scores have.
+    None for columns that only results have.
     """
     combine: Combine | None = None
-    """Function that combines the values of several runs. None if results lack the column or all
-    runs of a result have equal values.
+    """Function that combines the values of several runs. None if results do not have the column,
+    or if all runs of a result have the same value.
     """
     shown: bool = True
-    """False for columns that contain Python objects, which are not written to files."""
+    """False for columns that contain Python objects. Such columns are not written to files."""
     kind: str = ""
-    """Key of TYPES. If empty, the type annotation of the field decides."""
+    """Key of TYPES. If empty, the type annotation of the field determines the column kind."""
     heading: str = ""
-    """Heading in tables and studies. If empty, the heading is derived from the name."""
+    """Heading in tables and studies. If empty, the heading is derived from the column name."""
     reported: bool = False
     """True if the tables of `suite report` show the column."""
 
@@ -307,7 +313,7 @@ def column(
     Args:
         text: Description for the documentation.
         value: Function that computes the column for a run. The default is for columns that only
-            published files have.
+            published files fill.
         combine: Function that combines the values of several runs into the value of their result.
         unknown: Default of the field, which represents an unknown value.
         more: Further fields of `Column`.
@@ -326,7 +332,9 @@ _text, _mean, _first = (
 
 
 scored = partial(column, value=None)
-"""Declare a column that only results have, or whose meaning differs between results and runs."""
+"""Declares a column that only results have, or that has a different meaning for results than for
+runs.
+"""
 
 
 def _summed(text: str, name: str, *needed: str) -> Any:
@@ -619,7 +627,8 @@ class Run(Columns):
     def key(self) -> str:
         """Return the path of the log.
 
-        For a run without a log, return the name, workload, start, and length of the run.
+        For a run without a log, the key is built from the run's name, workload, start time, and
+        duration.
         """
         return self.path or f"{self.run}/{self.workload}/{self.start_ms}/{self.seconds}"
 
@@ -638,7 +647,7 @@ def epoch_columns(row: Columns) -> dict[str, float | int | None]:
 
 
 def epochs_trained(run: Run) -> float | None:
-    """Return the epochs that a run trained within its `seconds`.
+    """Return the number of epochs that a run trained within its `seconds`.
 
     Epochs after the target was reached are included.
     """
@@ -731,39 +740,48 @@ class Result(Columns):
         "`not busy`, or the reasons why the machine counts as busy", unknown=""
     )
     key: str = ""
-    """Digest of the experiment. The digest does not change between calls and is unique within
-    one set of runs.
+    """Digest of the experiment's settings. The digest is stable between calls and unique within one
+    set of runs.
     """
     all_reduces: tuple[AllReduceTime, ...] = ()
 
     @property
     def parts(self) -> TimeParts | None:
-        """Return the breakdown of `seconds`, or None if the logs do not separate the times."""
+        """Return the breakdown of `seconds`, or None if the logs do not contain the breakdown."""
         values = [getattr(self, f"seconds_{name}") for name in TimeParts._fields]
         return None if None in values else TimeParts(*values)
 
     @property
     def device_count(self) -> int:
-        """Return `devices` of a result from `with_time` or `with_size`, which is never None."""
+        """Return `devices`, which must not be None.
+
+        The results of `with_time` and `with_size` meet this condition.
+        """
         assert self.devices is not None
         return self.devices
 
     @property
     def global_batch(self) -> int:
-        """Return `global_batch_size` of a result from `with_size`, which is never None."""
+        """Return `global_batch_size`, which must not be None.
+
+        The results of `with_size` meet this condition.
+        """
         assert self.global_batch_size is not None
         return self.global_batch_size
 
     @property
     def target_seconds(self) -> float:
-        """Return `seconds` of a result from `with_time`, which is never None."""
+        """Return `seconds`, which must not be None.
+
+        The results of `with_time` meet this condition.
+        """
         assert self.seconds is not None
         return self.seconds
 
     runs: tuple[Run, ...] = ()
     """The successful runs, in order of start time."""
     attempts: tuple[Run, ...] = ()
-    """All runs, including failed runs."""
+    """All runs in order of start time, including failed runs."""
 
 
 AnyResult = TypeVar("AnyResult", bound=Result)
@@ -780,7 +798,7 @@ def with_time(results: Iterable[Result]) -> list[Result]:
 
 
 def _columns() -> Iterator[tuple[str, Column]]:
-    """Yield the columns of a run: first the measured values, then the settings."""
+    """Yield the columns of a run, with the measurements before the settings."""
     for item in sorted(fields(Run), key=lambda item: "column" not in item.metadata):
         column = item.metadata.get("column") or Column(
             f"Setting `{item.name}` (docs/reference/log_format.md: suite_run)", _setting(item)
@@ -789,7 +807,7 @@ def _columns() -> Iterator[tuple[str, Column]]:
 
 
 def declared_fields(kind: type[Columns]) -> list[Field[Any]]:
-    """Return the fields of a class of columns that are not settings."""
+    """Return the dataclass fields of `Run` or `Result` that are not settings."""
     return [item for item in fields(kind) if "column" in item.metadata]
 
 
@@ -810,7 +828,7 @@ def _setting(item: Field[Any]) -> Value:
             return dict(sorted((log.targets if log.has_log else setting).items()))
         return (
             tuple(sorted(setting)) if name in ("labels", "deviations") else setting
-        )  # Labels with equal values compare equal.
+        )  # Label objects with equal fields compare equal.
 
     return value
 
@@ -835,12 +853,12 @@ HIDDEN = frozenset(
         *(name for name, column in {**COLUMNS, **_OF_RESULTS}.items() if not column.shown),
     )
 )
-"""Fields that contain Python objects and therefore are not written to tables or files."""
+"""Fields that contain Python objects and are therefore not written to tables or files."""
 REPORTED = tuple(name for name, column in _OF_RESULTS.items() if column.reported)
 HEADINGS: Mapping[str, str] = {
     name: column.heading for name, column in _OF_RESULTS.items() if column.heading
 }
-"""Headings of columns whose heading differs from the name."""
+"""Maps columns to their headings, for headings that differ from the column name."""
 
 
 # --- the table
@@ -853,12 +871,12 @@ def run_of(log: RunRecord) -> Run:
     for name, column in COLUMNS.items():
         if column.value is not None:
             value = column.value(log)
-            values[name] = None if value != value else value  # NaN is an unknown value
+            values[name] = None if value != value else value  # NaN means unknown
     return Run(**values)
 
 
 def run_of_log(log: RunRecord) -> Run:
-    """Convert the record of a single log to a `Run`, to compare the settings of logs."""
+    """Convert the record of a single log to a `Run`, to compare the log's settings."""
     run = run_of(RunRecord(log.path, has_log=False, described_settings=log.settings, end=SUCCESS))
     return replace(
         run, targets=log.targets, hyperparameters=log.hyperparameters, division=log.division
@@ -866,7 +884,7 @@ def run_of_log(log: RunRecord) -> Run:
 
 
 def frame(rows: Iterable[Columns], kind: type[Columns] = Run) -> pd.DataFrame:
-    """Return runs or results as a DataFrame with the declared column types.
+    """Return runs or results as a DataFrame with the dtypes in TYPES.
 
     Columns that contain Python objects are omitted.
     """

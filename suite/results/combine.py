@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 _Thing = TypeVar("_Thing")
 Combine = Callable[[Sequence[Any], str], Any]
-"""Function that computes a column of a result. The arguments are the runs and the column name."""
+"""Function that computes a column of a result. Its arguments are the runs and the column name."""
 
 
 def where_all_known(rows: Iterable[_Thing], *names: str) -> list[_Thing]:
-    """Return the rows in which all columns `names` have a value."""
+    """Return the runs in which no column of `names` is None."""
     return [row for row in rows if all(getattr(row, name) is not None for name in names)]
 
 
@@ -25,7 +25,7 @@ def non_null(rows: Iterable[Any], name: str) -> list[Any]:
 def grouped(
     things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]
 ) -> dict[Any, list[_Thing]]:
-    """Group items by the result of `kind`, in the order of first occurrence."""
+    """Group objects by the return value of `kind`, in order of first occurrence."""
     by_kind: dict[Any, list[_Thing]] = {}
     for thing in things:
         by_kind.setdefault(kind(thing), []).append(thing)
@@ -33,15 +33,18 @@ def grouped(
 
 
 def mean(rows: Iterable[Any], name: str) -> float | None:
-    """Return the mean of the values that are not None, or None without values."""
+    """Return the mean of the values in a column, without None.
+
+    Returns None if the column has no values.
+    """
     values = non_null(rows, name)
     return statistics.fmean(values) if values else None
 
 
 def total(rows: Iterable[Any], name: str) -> float | None:
-    """Return the sum of the values that are not None.
+    """Return the sum of the values in a column, without None.
 
-    The function returns None without values or if the sum overflows.
+    Returns None if the column has no values or if the sum overflows.
     """
     values = non_null(rows, name)
     try:
@@ -51,7 +54,7 @@ def total(rows: Iterable[Any], name: str) -> float | None:
 
 
 def over_steps(rows: Sequence[Any], name: str) -> float | None:
-    """Return the mean weighted by the number of steps of each run."""
+    """Return the mean of a column, weighted by the number of steps of each run."""
     weighted = [(getattr(row, name), row.steps or 1) for row in where_all_known(rows, name)]
     if not weighted:
         return None
@@ -61,25 +64,25 @@ def over_steps(rows: Sequence[Any], name: str) -> float | None:
 
 
 def largest(rows: Iterable[Any], name: str) -> float | None:
-    """Return the largest value that is not None."""
+    """Return the largest value in a column."""
     return max(non_null(rows, name), default=None)
 
 
 def first(rows: Iterable[Any], name: str) -> Any:
-    """Return the first value that is not None."""
+    """Return the first value in a column that is not None."""
     return next(iter(non_null(rows, name)), None)
 
 
 def common_value(rows: Iterable[Any], name: str) -> Any:
-    """Return the value that is equal in all rows, or None if the rows differ."""
+    """Return the value that all runs share, or None if the values differ."""
     values = list(dict.fromkeys(getattr(row, name) for row in rows))
     return values[0] if len(values) == 1 else None
 
 
 def share_of(above: str, below: Sequence[str]) -> Combine:
-    """Return a function that divides the sum of a column by the sum of several columns.
+    """Return a function that divides the sum of one column by the sum of several columns.
 
-    Only runs that have all of these columns are included.
+    Only runs with values in all of these columns are included.
     """
 
     def combined(rows: Sequence[Any], _: str) -> float | None:

@@ -1,6 +1,7 @@
 """Curves of quality, training loss, and throughput over the time of a run.
 
-The table has a row for each evaluation and metric of each run.
+The table has a row for each evaluation of each run. An evaluation with several metrics has a row
+for each metric.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
     """Return the curves of the runs below `paths`, including failed and unfinished runs.
 
     Copies of logs are omitted. Unknown values are missing in the DataFrame. A training block
-    without an evaluation has a row without a metric. Every training block of a foreign log has such
-    a row, because foreign logs do not state which evaluation belongs to a block.
+    without an evaluation has a row without a metric. In logs of other programs, every training
+    block has such a row, because these logs do not assign evaluations to blocks.
 
     Args:
         paths: Logs, or folders that are searched for logs.
 
     Returns:
-        A DataFrame with the columns `run` (name below the folder), `step` (optimizer steps so far),
-        `epoch` (epochs trained so far), `seconds` since `run_start`, `metric` and its `value` in
-        the unit of the log, `training_loss` and `samples_per_second` of the training block before
-        the evaluation.
+        A DataFrame with the columns `run` (name below the folder), `step` (optimizer steps since
+        the start), `epoch` (epochs since the start), `seconds` since `run_start`, `metric` and its
+        `value` in the unit of the log, `training_loss` and `samples_per_second` of the training
+        block before the evaluation.
 
     Raises:
         ValueError: A path contains no log.
@@ -66,7 +67,7 @@ def curves_of(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def _rows(log: RunRecord) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a run without the column `run`."""
+    """Yield the rows of a run, without the column `run`."""
     for evaluation, block in paired(log):
         row: dict[str, Any] = {}
         if block is not None:
@@ -85,11 +86,11 @@ def _rows(log: RunRecord) -> Iterator[dict[str, Any]]:
 
 
 def paired(log: RunRecord) -> list[tuple[Evaluation | None, Throughput | None]]:
-    """Return pairs of evaluation and training block of a log, in order.
+    """Return pairs (evaluation, training block) of a log, in log order.
 
-    In logs of this suite, a block is paired with the evaluation before the block in the log,
-    because the suite writes a block after its evaluation. In foreign logs, evaluations and blocks
-    are not paired.
+    This suite logs a training block after the evaluation at the end of the block, so each block is
+    paired with the evaluation above it. In logs of other programs, evaluations and blocks are not
+    paired: each pair contains an evaluation or a block, and None.
     """
     pairs: list[tuple[Evaluation | None, Throughput | None]] = []
     items: list[Evaluation | Throughput] = [*log.evaluations, *log.throughput]

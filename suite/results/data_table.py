@@ -1,6 +1,6 @@
-"""Table of a report view, with named columns and rows of plain values.
+"""Table of a report view, with named columns and rows of Python values.
 
-Only the code that writes files converts a table to a DataFrame.
+A table is converted to a DataFrame only for writing files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # The import of pandas takes 0.5 s.
+if TYPE_CHECKING:  # Importing pandas takes 0.5 s.
     import pandas as pd
 
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # The import of pandas takes 0.5 s.
 class DataTable:
     """Table as a list of rows with named columns.
 
-    Each row has a value for each column, and None is an unknown value.
+    Each row has a value for each column. Unknown values are None.
     """
 
     columns: tuple[str, ...]
@@ -28,11 +28,12 @@ class DataTable:
     def from_rows(cls, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> DataTable:
         """Build a table from mappings of column name to value.
 
-        Columns that a mapping lacks are None in the row of this mapping.
+        If a mapping lacks a column, the value in this row is None.
 
         Args:
-            rows: The rows. The columns of the table are in the order of first occurrence.
-            columns: Columns of a table without rows.
+            rows: The rows. The columns of the table have the order in which they first occur in the
+                rows.
+            columns: Column names of a table without rows.
         """
         listed = [dict(row) for row in rows]
         names = tuple(dict.fromkeys(name for row in listed for name in row)) or tuple(columns)
@@ -64,9 +65,9 @@ class DataTable:
         return [row[index] for row in self.rows]
 
     def only(self, names: Iterable[str]) -> DataTable:
-        """Return the table with only these columns, in this order.
+        """Return the table with only the columns `names`, in this order.
 
-        Missing columns are ignored.
+        Names that are not columns of the table are ignored.
         """
         kept = [name for name in names if name in self.columns]
         indices = [self.columns.index(name) for name in kept]
@@ -75,13 +76,16 @@ class DataTable:
         )
 
     def without(self, *names: str) -> DataTable:
-        """Return the table without these columns. Missing columns are ignored."""
+        """Return the table without the columns `names`.
+
+        Names that are not columns of the table are ignored.
+        """
         return self.only(name for name in self.columns if name not in names)
 
     def without_empty(self, keep: Iterable[str] = ()) -> DataTable:
-        """Return the table without the columns that are None or empty in every row.
+        """Return the table without the columns that are None or empty in all rows.
 
-        The columns in `keep` are never removed.
+        Columns in `keep` are never removed.
         """
         kept = {*keep}
         return self.only(
@@ -96,19 +100,19 @@ class DataTable:
         return DataTable(tuple(names.get(name, name) for name in self.columns), self.rows)
 
     def with_column(self, name: str, values: Sequence[Any]) -> DataTable:
-        """Return the table with a column replaced or appended."""
+        """Return the table with a replaced or appended column."""
         lists = {column: self.values(column) for column in self.columns}
         lists[name] = list(values)
         return DataTable(tuple(lists), tuple(zip(*lists.values(), strict=True)))
 
     def head(self, count: int) -> DataTable:
-        """Return the first `count` rows."""
+        """Return a table with the first `count` rows."""
         return DataTable(self.columns, self.rows[:count])
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table as a DataFrame.
 
-        Integer columns with missing values keep an integer dtype.
+        Integer columns that contain None have a nullable integer dtype.
         """
         import pandas as pd
 

@@ -1,7 +1,6 @@
 """Direction of improvement of each metric.
 
-Lower values of errors, losses, and distances are better. Higher values of all other metrics are
-better.
+Errors, losses, and distances improve as they fall. All other metrics improve as they rise.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from collections.abc import Collection, Mapping
 _EVERY_METRIC: frozenset[str] = frozenset()
 FALLING_METRICS: Mapping[str, frozenset[str]] = {
     "rnnt": _EVERY_METRIC,  # The metric is the word error rate.
-    "stable_diffusion": frozenset({"FID"}),  # CLIP, the second metric of the benchmark, rises.
+    # CLIP, the second metric of this benchmark, improves as it rises
+    "stable_diffusion": frozenset({"FID"}),
     **dict.fromkeys(
         ("gpt3", "llama2_70b_lora", "llama31_405b", "llama31_8b", "gpt_oss_20b"), _EVERY_METRIC
     ),
@@ -22,19 +22,20 @@ FALLING_METRICS: Mapping[str, frozenset[str]] = {
 }
 """Metrics that improve as they fall, by benchmark.
 
-An empty set means all metrics of the benchmark.
+An empty set stands for all metrics of the benchmark. Metrics of benchmarks that are not listed
+improve as they rise.
 
 Source: the checks of `eval_accuracy` in compliance_checker/*/closed_*.yaml of mlperf-logging
-4.1.68. The metrics of all benchmarks that are not listed improve as they rise.
+4.1.68.
 """
 
 
 def improves_as_it_falls(metric: str, benchmark: str, declared: Collection[str] = ()) -> bool:
-    """Check whether a lower value of the metric is better.
+    """Check whether the metric improves as it falls.
 
     Args:
         metric: Name of the metric in the log.
-        benchmark: Name of the benchmark in the rules.
+        benchmark: Name of the benchmark in the MLPerf rules.
         declared: Metrics that a log of this suite declares as falling
             (`LoggedSettings.falling_metrics`).
     """
@@ -43,7 +44,9 @@ def improves_as_it_falls(metric: str, benchmark: str, declared: Collection[str] 
 
 
 def meets(value: float, target: float, falls: bool) -> bool:
-    """Check whether a value reaches a target or equals the target rounded to float32.
+    """Check whether a metric reaches its target.
+
+    The target is also reached if the metric equals the target rounded to float32.
 
     Args:
         value: Value of a metric. NaN and infinite values never reach a target.

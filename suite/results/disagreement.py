@@ -1,4 +1,4 @@
-"""Finds experiments whose run times differ between output folders beyond their range."""
+"""Find results whose run times differ more between than within output folders."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ from suite.results.columns import OURS, Result, Run, epochs_trained
 from suite.results.combine import grouped
 
 NOTABLE_RATIO = 1.1
-"""Minimum ratio of mean times at which two output folders disagree. The threshold was chosen for
-this suite.
+"""Minimum ratio between the mean times of two output folders that counts as a disagreement. This
+suite defines the threshold.
 """
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A result whose run times differ between output folders."""
+    """A result whose run times disagree between output folders."""
 
     result: Result
     seconds_by_folder: Mapping[Path, tuple[float, ...]]
     """Times to target of the runs in each output folder."""
     ratio: float
-    """Mean time per epoch of the slowest folder divided by that of the fastest folder. Setup
-    time is included.
+    """Mean time per epoch in the slowest folder divided by the mean time per epoch in the fastest
+    folder. The times include the setup time.
     """
 
     @property
     def has_spread(self) -> bool:
-        """Return whether a folder has several runs, so that their range can be computed."""
+        """Return whether any folder contains several runs, so that their range is known."""
         return any(len(seconds) > 1 for seconds in self.seconds_by_folder.values())
 
 
 def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
     """Return the results of this suite whose times differ between output folders.
 
-    Two conditions must hold: the mean times per epoch of the folders differ by more than
-    `NOTABLE_RATIO`, and by more than the largest difference between runs of the same folder. The
-    comparison uses the time per epoch, because the number of epochs to target varies with the seed.
+    A result is returned under two conditions. First, the mean times per epoch of the slowest and
+    the fastest folder have at least the ratio `NOTABLE_RATIO`. Second, their difference is larger
+    than the range of the times within any folder. The comparison uses the time per epoch, because
+    the number of epochs to the target varies with the seed.
     """
     found = []
     for result in results:
@@ -63,8 +64,8 @@ def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
 def _output_folder(run: Run) -> Path:
     """Return the output folder of a run.
 
-    The output folder is OUTPUT in OUTPUT/JOB/run_N/result_N.txt. For a log in a shallower path, the
-    function returns the root folder.
+    A log has the path OUTPUT/JOB/run_N/result_N.txt, and the function returns OUTPUT. For a log in
+    a shallower path, the function returns the root folder.
     """
     folders = Path(run.path).absolute().parents
     return folders[min(2, len(folders) - 1)]
@@ -76,7 +77,11 @@ def _seconds_per_epoch(run: Run) -> float:
 
 
 def _disagree(folders: Sequence[Sequence[float]]) -> bool:
-    """Check whether the times per epoch of runs in several folders disagree."""
+    """Check whether the times per epoch disagree between folders.
+
+    Args:
+        folders: The time per epoch of each run, by folder.
+    """
     means = [statistics.fmean(values) for values in folders]
     if min(means) <= 0 or max(means) < NOTABLE_RATIO * min(means):
         return False

@@ -1,10 +1,11 @@
-"""Determines the submission (entry) that a folder of logs belongs to.
+"""Determine the submission (entry) that a folder of logs belongs to.
 
-The round, submitter, and system follow from the names of folders and from files near the logs.
+The round, submitter, and system are derived from the names of the folders and from files near the
+logs.
 
-A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`. Some rounds have an
-additional folder `closed` or `open` above SUBMITTER. The logs often contain placeholders or the
-machine name of an example, so folder names take precedence over the logs.
+The logs of a submission are stored in the folder `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`. Some
+rounds have an additional folder `closed` or `open` above SUBMITTER. The logs often contain
+placeholders or the machine name of an example, so folder names take precedence over the logs.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from suite.results.system_description import (
 from suite.results.text import clean
 
 SCALING_FILE = "scaling.json"
-"""Name of the file that contains a scaling factor. The result_summarizer of mlperf-logging
-multiplies the score of a folder by this factor.
+"""Name of the file with the scaling factor of a result. The result_summarizer of mlperf-logging
+multiplies the score of the file's folder by this factor.
 """
 _FACTOR_RANGE = (0.1, 10.0)
 _DIVISION_FOLDERS = ("closed", "open")
@@ -36,21 +37,21 @@ _SCALING_KINDS = ("strong", "weak")
 """Names of the folders between SYSTEM and BENCHMARK in submissions of MLPerf HPC."""
 _RUN_FOLDER = re.compile(r"run_\d+")
 _LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt(\.(gz|bz2|xz))?")
-"""File name of a submission's log. Submissions contain uncompressed logs only, but users compress
-them.
+"""File name of a submission's log. Submissions contain only uncompressed logs, but a user may have
+compressed the logs.
 """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Information about a folder of logs from folder names and files.
+    """Information about a folder of logs, derived from folder names and files.
 
-    Unknown values are empty strings.
+    Unknown fields are empty strings.
     """
 
     folder: Path
     round: str = ""
-    """Name of the nearest parent folder that is named after a round, such as `v4.0`."""
+    """Name of the closest parent folder that is named after a round, such as `v4.0`."""
     submitter: str = ""
     system: str = ""
     """Name of the SYSTEM folder. Empty if the folders do not have the layout of a submission."""
@@ -60,7 +61,7 @@ class Entry:
     scaling_factor: float | None = None
     """Factor in `scaling.json`. None if the file is missing or invalid."""
     problems: tuple[str, ...] = ()
-    """Messages about invalid files of the entry, one line per file."""
+    """Messages about invalid files in the folder, one line per file."""
 
     @property
     def is_submission(self) -> bool:
@@ -69,7 +70,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Return the name of the entry in notes.
+        """Return the name of the entry for notes.
 
         The name is `v4.0/Dell/XE9640/resnet`, for example, or the path of the folder.
         """
@@ -78,7 +79,7 @@ class Entry:
 
     @property
     def key(self) -> Hashable:
-        """Return the identifier of the entry. Copies of an entry have the same key."""
+        """Return an identifier of the entry, which copies of the entry share."""
         if self.is_submission and self.round:
             return self.round, self.submitter, self.system, self.benchmark
         return self.folder
@@ -87,8 +88,8 @@ class Entry:
 def log_folder(log: Path) -> Path:
     """Return the folder that contains all logs of a result.
 
-    The function returns the folder of the log, or the parent of this folder if the folder is named
-    `run_N`.
+    Usually, this is the folder of the log. If the folder is named `run_N`, the function returns its
+    parent folder.
     """
     folder = absolute_place(log.parent)
     return folder.parent if _RUN_FOLDER.fullmatch(folder.name) else folder
@@ -97,13 +98,13 @@ def log_folder(log: Path) -> Path:
 def is_submission_log(name: str) -> bool:
     """Check whether a file name is the name of a submission's log.
 
-    Such names are `result_0.txt` with any number, optionally with the suffix of a compressed file.
+    The file name is `result_N.txt`, optionally followed by the suffix of a compressed file.
     """
     return _LOG_OF_SUBMISSION.fullmatch(name) is not None
 
 
 def is_entry_file(path: Path) -> bool:
-    """Check whether a file is a description of a submission's results, by its name."""
+    """Check whether a file describes the results of a submission, according to its name."""
     is_description = path.parent.name == "systems" and path.suffix == ".json"
     return is_description or path.name in (SCALING_FILE, *DESCRIPTION_FILES)
 
@@ -111,11 +112,11 @@ def is_entry_file(path: Path) -> bool:
 def read_entry(folder: Path) -> Entry:
     """Return the entry of a folder of logs with its system description and scaling factor.
 
-    Invalid files never raise an exception. The function lists invalid files in `problems`.
+    The function never raises an exception for invalid files, and lists these files in `problems`.
 
-    For a symbolic link to a folder of a submission, the function returns the entry of the link
-    target. If the folders above the link have the layout of a submission, these folders take
-    precedence.
+    If the folder is a symbolic link into a submission, the function returns the entry of the link
+    target. However, if the parent folders of the link have the layout of a submission, the function
+    returns the entry of the link.
     """
     path = absolute_place(folder)
     entry = _read_entry_at(path)
@@ -127,7 +128,7 @@ def read_entry(folder: Path) -> Entry:
 
 
 def _read_entry_at(folder: Path) -> Entry:
-    """Return the entry of a folder, from its absolute path and its files."""
+    """Return the entry of a folder, derived from its absolute path and its files."""
     system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
     submitter_folder = _find_submitter_folder(system_folder)
     problems: list[str] = []
@@ -170,8 +171,8 @@ def _find_submitter_folder(system_folder: Path) -> Path | None:
 
     The function returns None for folders with a different layout.
 
-    The folder name `results` is common. SUBMITTER must therefore also contain a folder `systems`,
-    or be located in a folder of a division or a round.
+    Many unrelated folders are named `results`. SUBMITTER must therefore also contain a folder
+    `systems`, or be located in a folder of a division or a round.
     """
     submitter_folder = system_folder.parent.parent
     if system_folder.parent.name.lower() != "results" or not submitter_folder.name:
@@ -188,7 +189,7 @@ def _find_submitter_folder(system_folder: Path) -> Path | None:
 def _read_scaling_factor(path: Path) -> float:
     """Return the factor in a `scaling.json`.
 
-    The function raises ValueError with a single-line message if the factor is invalid.
+    Raises ValueError with a single-line message if the factor is invalid.
     """
     value = read_json_object(path).get("scaling_factor")
     low, high = _FACTOR_RANGE

@@ -1,9 +1,10 @@
-"""Compares runs and results by the settings that identify an experiment.
+"""Compare runs and results by the settings that identify an experiment.
 
-Two runs belong to the same experiment if their settings and logged hyperparameters are equal.
+Two runs belong to the same experiment if their settings and logged hyperparameters are equal. Seeds
+and bookkeeping keys are ignored.
 
-Seeds and bookkeeping keys are ignored. `same` compares two rows, `differences` returns the settings
-that differ, and `suite.results.settings_difference` compares any number of results.
+`same` compares two runs or results, `differences` returns the settings that differ, and
+`suite.results.settings_difference` compares any number of results.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from suite.results.text import clean
 from workloads.api import LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
-"""Columns that identify an experiment of a foreign program, in addition to the settings."""
+"""Columns that, in addition to the settings, identify an experiment of another program."""
 FIELDS = (*field_names(RunSettings, experiment_key=True), *_OF_OTHERS)
 DERIVED = ("labels", "deviations", "data_fingerprint")
 """Fields that are derived from settings.
 
-Experiments that differ in a derived field are different. Derived fields are listed as a difference
-only if all settings are equal.
+Experiments are different if a derived field differs. However, derived fields are listed as
+differences only if all settings are equal.
 """
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
@@ -73,18 +74,18 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
         HYPERPARAMETERS,
     ),
 }  # fmt: skip
-"""Additional fields that change with each command-line setting.
+"""Maps each command-line setting to additional fields that change with the setting.
 
 The field of the setting itself is not listed.
 """
 _OF_SIZE = ("system", "folder", "framework_version")
-"""Fields of foreign results that change with the number of devices.
+"""Fields in the results of other programs that change with the number of devices.
 
-Names of clusters include the number of devices, for example.
+For example, the names of clusters often include the number of devices.
 """
 OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
-"""Logged keys that are computed from the number of devices and the global batch size, not chosen by
-the user.
+"""Logged keys that are computed from the number of devices and the global batch size. The user does
+not choose these values.
 """
 _FIELD_OF_SETTING = {
     item.metadata["cli_key"]: item.name
@@ -114,13 +115,14 @@ _LABELS = {
 def facts(row: Columns) -> dict[str, Any]:
     """Return the settings that identify an experiment.
 
-    The settings are fields, environment variables, and logged hyperparameters.
+    The settings are columns, environment variables, and logged hyperparameters.
     """
     values = {
         name: getattr(row, name)
         for name in FIELDS
         if name != ENVIRONMENT_VARIABLES
-        and (name != "rules" or row.profile)  # Foreign results have the same value in `round`.
+        # For other programs, `round` already contains the rules.
+        and (name != "rules" or row.profile)
     }
     if row.profile:
         env = identifying_variables(row.environment_variables or {})
@@ -134,12 +136,12 @@ def facts(row: Columns) -> dict[str, Any]:
 
 
 def key(row: Columns, *ignored: str) -> tuple[Any, ...]:
-    """Return a value that is equal for runs and results of the same experiment.
+    """Return a key that is equal for runs and results of the same experiment.
 
     Args:
         row: A run or a result.
-        ignored: Command-line settings (`gpus`, `batch`) that may differ, together with all fields
-            that depend on these settings.
+        ignored: Command-line settings (`gpus`, `batch`) that may differ. Fields that depend on
+            these settings may differ, too.
     """
     out = left_out(row, ignored)
     return tuple(
@@ -150,10 +152,10 @@ def key(row: Columns, *ignored: str) -> tuple[Any, ...]:
 
 
 def experiment(row: Columns) -> tuple[Any, ...]:
-    """Return a value that is equal for all runs of a result.
+    """Return a key that is equal for all runs of a result.
 
-    For a submission, the value is the folder, even if the logged settings of the runs differ. For
-    all other runs, the value is the result of `key`.
+    For a submission, the key is the folder, even if the logged settings of the runs differ. For all
+    other runs, the function returns `key(row)`.
     """
     if row.is_submission:
         return row.folder, row.workload
@@ -161,9 +163,9 @@ def experiment(row: Columns) -> tuple[Any, ...]:
 
 
 def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
-    """Return the settings that differ between rows, with their distinct values.
+    """Return the settings that differ between runs or results, with their distinct values.
 
-    For a row without the setting, the value is None.
+    For a run or result without the setting, the value is None.
     """
     every = [facts(row) for row in rows]
     found = {}
@@ -175,9 +177,9 @@ def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
 
 
 def same(row: Columns, compared: Columns, *ignored: str) -> bool:
-    """Check whether two rows belong to the same experiment.
+    """Check whether two runs or results belong to the same experiment.
 
-    Differences in the settings `ignored` are allowed.
+    The settings `ignored` may differ.
     """
     return key(row, *ignored) == key(compared, *ignored)
 
@@ -185,17 +187,17 @@ def same(row: Columns, compared: Columns, *ignored: str) -> bool:
 def differences(
     row: Columns, compared: Columns, *ignored: str, only_known: bool = False
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that differ between two rows, with both values.
+    """Return the settings that differ between two runs or results, with both values.
 
     The value of a setting that was not logged is None.
 
     Args:
         row: A run or a result.
         compared: A run or a result.
-        ignored: Command-line settings that may differ, together with all fields that depend on
-            these settings.
-        only_known: Omit settings that are missing in either row. A run may fail before all settings
-            are logged.
+        ignored: Command-line settings that may differ. Fields that depend on these settings may
+            differ, too.
+        only_known: Omit settings that are missing in `row` or `compared`. A run may fail before all
+            settings are logged.
     """
     out = left_out(row, ignored) | left_out(compared, ignored)
     first, second = facts(row), facts(compared)
@@ -229,7 +231,7 @@ TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = (
 
 
 class RefusalCode(enum.Enum):
-    """Reason why the ratio of two results is meaningless."""
+    """Code of the reason why the ratio of two results is meaningless."""
 
     MODE = enum.auto()
     FIXED_LENGTH = enum.auto()
@@ -239,7 +241,7 @@ class RefusalCode(enum.Enum):
 
 
 class Refusal(NamedTuple):
-    """Metrics whose ratio would be meaningless for two results, with the reason."""
+    """A reason why the ratio of two results is meaningless, and the affected metrics."""
 
     quantities: tuple[str, ...]
     code: RefusalCode
@@ -257,7 +259,7 @@ def incomparable_reasons(
     Args:
         row: A result.
         compared: A result of the same workload.
-        names: Names of the two results for the texts.
+        names: Names of the two results in the messages.
     """
     training = (TIME, EPOCHS, EPOCH_TIME)
     if row.mode != compared.mode:
@@ -300,9 +302,9 @@ def incomparable_reasons(
 
 
 def _trained_on_other_data(row: Columns) -> bool:
-    """Check whether the data set puts a run in the open division.
+    """Check whether a run is in the open division because of its data set.
 
-    The name or the fingerprint of the data set may deviate from the rules.
+    The reason is a name or fingerprint of the data set that deviates from the rules.
     """
     return any(
         deviation.setting == "dataset" or deviation.code is DeviationCode.DATA_NOT_VERIFIED
@@ -355,7 +357,7 @@ def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 8
 
 
 def follows(ignored: Iterable[str]) -> set[str]:
-    """Return the fields that change with command-line settings."""
+    """Return the fields that change with the command-line settings `ignored`."""
     names: set[str] = set()
     for setting in ignored:
         names |= {_FIELD_OF_SETTING.get(setting, HYPERPARAMETERS), *_FOLLOWS.get(setting, ())}
@@ -367,12 +369,12 @@ def follows(ignored: Iterable[str]) -> set[str]:
 def left_out(row: Columns, ignored: Collection[str]) -> set[str]:
     """Return the fields that change with the settings in `ignored`.
 
-    In foreign results, the system may also change with the number of devices.
+    In results of other programs, the system may also change with the number of devices.
     """
     scales_with_devices = set(
         _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(ignored) else ()
     )
-    # Folders without a recognized round may belong to different rounds.
+    # If the round of the folders is unknown, the folders may belong to different rounds.
     if row.round == UNKNOWN_ROUND:
         scales_with_devices.discard("folder")
     return follows(ignored) | scales_with_devices
@@ -387,7 +389,10 @@ def _is_bookkeeping(key: str) -> bool:
 
 
 def comparable_value(value: Any) -> Any:
-    """Return a hashable form of a value. Equal values of different types become equal."""
+    """Return a hashable form of a value.
+
+    Values that are equal but have different types, such as lists and tuples, have the same form.
+    """
     if isinstance(value, Mapping):
         return tuple(sorted((str(name), comparable_value(item)) for name, item in value.items()))
     return tuple(map(comparable_value, value)) if isinstance(value, (tuple, list)) else value

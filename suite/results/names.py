@@ -1,4 +1,4 @@
-"""Maps the names in logs and tables to a unique name per workload and framework."""
+"""Map the names in logs and tables to a unique name for each workload and framework."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _ALIASES: Mapping[str, str] = {
     "nmt": "gnmt",
     "rnn_translator": "gnmt",
     "recommendation": "ncf",
-    "gnn": "rgat",  # v4.0 and v4.1 use this name for R-GAT. Target and data set are those of v5.0.
+    # R-GAT has this name in v4.0 and v4.1. The target and the data set are the same as in v5.0.
+    "gnn": "rgat",
 }
-"""Suite name of a workload by its name in logs of the rounds or in tables of articles."""
+"""Maps the name of a workload in logs and in tables of articles to the name in this suite."""
 WORKLOAD_TITLES: Mapping[str, str] = {
     "resnet50": "ResNet-50 (image classification)",
     "ssd": "SSD (object detection, light)",
@@ -44,23 +45,26 @@ WORKLOAD_TITLES: Mapping[str, str] = {
 
 
 PLACEHOLDER = "PLACEHOLDER"
-"""Substring of the default names in NVIDIA's scripts, such as `SUBMISSION_ORG_PLACEHOLDER`. Some
-submitters did not replace these names.
+"""Substring of default names in NVIDIA's scripts, such as `SUBMISSION_ORG_PLACEHOLDER`. Some
+submitters did not replace these default names.
 """
 UNKNOWN_ROUND = "not known"
-"""Round of a log that cannot be identified by its format, its folder names, or a published run."""
+"""Round of a log that cannot be determined from its format, its folder names, or a published
+run.
+"""
 _ROUND = re.compile(
     r"(?:(?:mlperf_)?training_(?:results_)?)?v?(\d\.\d)(?:\.0)?(?:-(?:main|master|[0-9a-f]{7,40}))?"
 )
-"""Folder name of a round, such as `v3.1`, or of a repository archive, such as
-`training_results_v3.1-main`. The archive name ends with the branch.
+"""Matches the folder name of a round, such as `v3.1`, or of a repository archive, such as
+`training_results_v3.1-main`. The name of an archive ends with the branch.
 """
 
 
 def parse_round_name(folder_name: str) -> str:
-    """Return the round in the name of a folder.
+    """Return the round that a folder is named after.
 
-    Example: `v3.1` for `v3.1` or `training_results_v3.1`. The result is empty for all other names.
+    Example: `v3.1` for the folders `v3.1` and `training_results_v3.1`. The string is empty for all
+    other folder names.
     """
     match = _ROUND.fullmatch(folder_name)
     return f"v{match[1]}" if match else ""
@@ -69,9 +73,9 @@ def parse_round_name(folder_name: str) -> str:
 def round_of_folder(path: Path) -> str:
     """Return the round of a log, or an empty string.
 
-    The round is the name of the nearest parent folder that is named after a round.
+    The round is the name of the closest parent folder that is named after a round.
 
-    If the path as given has no such folder, the function resolves its symbolic links and searches
+    If the path has no such folder, the function resolves symbolic links in the path and searches
     again.
     """
     place = absolute_place(path)
@@ -86,29 +90,30 @@ def round_of_folder(path: Path) -> str:
 
 
 def absolute_place(path: Path) -> Path:
-    """Return the absolute path without `..` and without resolving symbolic links."""
+    """Return the absolute path without `..`. Symbolic links are not resolved."""
     return path.resolve() if ".." in path.parts else path.absolute()
 
 
 def round_like(name: str) -> Round:
-    """Return the round with this name, or v0.7 for a round that the suite lacks."""
+    """Return the round with this name, or v0.7 if the suite does not define the round."""
     found = find_round(name) or find_round("v0.7")
     assert found is not None, "conf/rounds/v0.7.yaml"
     return found
 
 
 def data_text(dataset: str) -> str:
-    """Return `generated data` for a generated data set.
+    """Return the display name of a data set.
 
-    The name of any other data set is returned unchanged.
+    The display name is `generated data` for a generated data set, and the name itself for all other
+    data sets.
     """
     return "generated data" if dataset.endswith(GENERATED) else f"data set {dataset or 'not known'}"
 
 
 def short_title(workload: str) -> str:
-    """Return the title of a workload in sentences, such as `Mask R-CNN`.
+    """Return the title of a workload for use in sentences, such as `Mask R-CNN`.
 
-    An unknown name is returned unchanged.
+    Unknown names are returned unchanged.
     """
     return WORKLOAD_TITLES.get(workload, workload).partition(" (")[0]
 
@@ -129,14 +134,14 @@ _BUILT_ON: Mapping[str, str] = {"nemo": "pytorch", "megatron": "pytorch"}
 
 
 def framework_name(text: str, system: str = "", workload: str = "") -> str:
-    """Return the framework in a submitter's description.
+    """Return the framework that a submitter's description names.
 
     If the description contains no framework name, the function returns the description.
 
-    A description may list the containers of several frameworks. The system name decides if it
-    contains the name of a single framework. A specialized framework such as HugeCTR is chosen for
-    its workloads and ignored for all other workloads. If several frameworks remain, the function
-    returns all names without versions: `mxnet or pytorch`.
+    A description may list the containers of several frameworks. If the system name contains the
+    name of a single framework, this framework is returned. A specialized framework such as HugeCTR
+    is returned for its workloads and ignored for all other workloads. If several frameworks remain,
+    the function returns all names without versions: `mxnet or pytorch`.
 
     Args:
         text: Text of the description, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`.
@@ -167,18 +172,17 @@ _CHIPS = re.compile(
     r" ?a\d{4}|g?b[23]00|mi\d{3}x|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
     re.IGNORECASE,
 )
-# NVML reports "H100 80GB HBM3" for the module.
+# NVML reports the SXM module as "H100 80GB HBM3".
 _CARD_OR_MODULE = re.compile(
     r"(?P<PCIe>pcie)|(?P<NVL>\bnvl\b)|(?P<SXM>sxm|\bhbm3\b)", re.IGNORECASE
 )
 
 
 def accelerator_chip(hardware: str) -> str:
-    """Return the chip name in a submitter's description.
+    """Return the chip that a submitter's description names.
 
-    Examples: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for `tpuv3-8`.
-
-    A description without a recognized chip name is returned unchanged.
+    Examples: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for `tpuv3-8`. If the description contains
+    no recognized chip name, it is returned unchanged.
     """
     match = _CHIPS.search(hardware)
     if match is None:
@@ -190,13 +194,13 @@ def accelerator_chip(hardware: str) -> str:
 
 
 def accelerator_name(hardware: str) -> str:
-    """Return the accelerator model in a submitter's description.
+    """Return the accelerator model that a submitter's description names.
 
     Examples: `H100 PCIe`, `A100 SXM 80 GB`, or only the chip.
 
-    The card and the module of a chip are different models, because they differ in clock, power, and
-    memory. The two memory sizes of A100 differ in bandwidth. Details that the description omits are
-    omitted in the result: `A100`.
+    The PCIe card and the SXM module of a chip are different models, because they differ in clock,
+    power, and memory. The two memory sizes of A100 have different bandwidths. If the description
+    contains only the chip, the function returns only the chip: `A100`.
     """
     kind = accelerator_chip(hardware)
     if kind not in ("V100", "A100", "H100", "H200"):

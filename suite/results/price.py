@@ -1,4 +1,4 @@
-"""Cost of a result in the currency of the price.
+"""Cost of a result in the currency of the user's price.
 
 The cost is devices × hours to target × price per device-hour.
 """
@@ -19,14 +19,16 @@ class Prices:
     """Prices per device-hour: a default price, and prices by device name."""
 
     every: float | None
-    """Price of devices that have no price by name. None if only devices in `by_name` have a
-    price.
+    """Price per hour of devices whose name matches no substring in `by_name`. None if only
+    devices in `by_name` have a price.
     """
     by_name: tuple[tuple[str, float], ...] = ()
-    """Pairs of a device name's substring in lower case and the price, longest substrings first."""
+    """Pairs of a substring of a device name (in lower case) and a price. The longest substrings
+    come first.
+    """
 
     def price(self, result: Columns) -> float | None:
-        """Return the price per device-hour of a result, or None if no name matches."""
+        """Return the price per device-hour of a result, or None if no price applies."""
         hardware = _hardware(result).lower()
         for name, price in self.by_name:
             if name in hardware:
@@ -44,12 +46,12 @@ class Prices:
         return cost_of(price, result.devices, result.seconds)
 
     def unused_notes(self, results: Iterable[Columns]) -> tuple[str, ...]:
-        """Return a note that lists the price names that match no device in `results`.
+        """Return a note that lists the device names in the price list without a match.
 
-        The tuple is empty if every name matches a device.
+        The tuple is empty if every name in the price list matches a device of `results`.
 
-        A price list may contain devices that are not in the report. If no price matches, the list
-        is probably wrong.
+        A price list may contain devices that are not in the report. If no price applies to any
+        device, the price list is probably wrong.
 
         Raises:
             ValueError: No price of the list applies to any device of `results`.
@@ -78,7 +80,7 @@ class Prices:
 
 
 def cost_of(price: float, devices: int, seconds: float) -> float:
-    """Return the cost of devices for a time.
+    """Return the cost of using a number of devices for a time.
 
     Args:
         price: Price per device-hour.

@@ -1,11 +1,11 @@
 """Published results of MLPerf rounds and of the DGX-1 scaling article.
 
-The results are in the CSV files in `logs/published/`. `logs/published/README.md` describes the
-columns.
+The results are stored in the CSV files in `logs/published/`. `logs/published/README.md` describes
+the columns.
 
-A user may add a folder with files `results*.csv` that have the required columns and any of the
-optional columns. Settings that a foreign log does not contain come from the system description in
-the log's folder or from the published results.
+A user may add a folder with files `results*.csv`. The files must have the required columns, and may
+have the optional columns. If a log of another program does not contain a setting, the setting is
+read from the system description in the log's folder or from the published results.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
 SHIPPED = shipped("logs/published")
 """Folder of the CSV files that are shipped with the project."""
 ARTICLE = "dgx1-article"
-"""Value of `round` for the results in tables 1-6 of the article, which `--to` also accepts."""
+"""Value of the column `round` for the results in tables 1-6 of the DGX-1 scaling article. The
+option `--to` also accepts this value.
+"""
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
 _LARGEST_NUMBER = 1e15
-"""Largest number that is accepted in a cell."""
+"""Largest number that is accepted in a cell of a CSV file."""
 
 
 # --- the files
@@ -75,13 +77,13 @@ def published_folders() -> tuple[Path, ...]:
 
 @functools.cache
 def published_rows(places: tuple[Path, ...]) -> tuple[Run, ...]:
-    """Return the published runs, and results that were published without runs.
+    """Return the published runs, and the results that were published without runs.
 
     Args:
         places: Folders that contain published results.
 
     Raises:
-        ValueError: A file is invalid.
+        ValueError: A CSV file is invalid.
     """
     values_of_runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for line in _lines(
@@ -102,7 +104,9 @@ def published_rows(places: tuple[Path, ...]) -> tuple[Run, ...]:
 
 
 def csv_rows(name: str, required: Sequence[str]) -> list[Mapping[str, str]]:
-    """Return the rows of all published files whose name matches a pattern, as strings.
+    """Return the rows of all published files whose name matches a pattern.
+
+    Each row maps column names to strings.
 
     Args:
         name: Name or pattern of the files, such as `throughput*.csv`.
@@ -115,7 +119,7 @@ def csv_rows(name: str, required: Sequence[str]) -> list[Mapping[str, str]]:
 
 
 class _Line(dict[str, str]):
-    """Row of a CSV file as strings. Missing columns have an empty string."""
+    """Row of a CSV file as strings. The string of a missing column is empty."""
 
     path: Path
     number: int
@@ -176,15 +180,15 @@ def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Ite
 
 
 def _key(line: _Line) -> tuple[str, ...]:
-    """Return round, submitter, system, and workload.
+    """Return the round, submitter, system, and workload of a CSV row.
 
-    These values are equal for a result and its runs.
+    A result and its runs have the same key.
     """
     return (line["round"], line["submitter"], line["system"], workload_name(line["benchmark"]))
 
 
 def _run_values(line: _Line) -> dict[str, Any]:
-    """Return the columns that differ between the runs of a result."""
+    """Return the columns of a CSV row that differ between the runs of a result."""
     started, seconds = line.figure("run_start_unix_seconds"), line.figure("seconds")
     return {
         "seconds": seconds,
@@ -196,7 +200,7 @@ def _run_values(line: _Line) -> dict[str, Any]:
 
 
 def _result_row(line: _Line) -> Run:
-    """Return a published result as a run."""
+    """Convert the CSV row of a published result to a `Run`."""
     workload, seconds, minutes = (
         workload_name(line["benchmark"]),
         line.figure("seconds"),
@@ -247,7 +251,7 @@ def _samples_per_second(line: _Line, workload: str) -> float | None:
 
 
 def _article_row(line: _Line) -> Run:
-    """Return a result from tables 1-6 of the article.
+    """Convert a CSV row from tables 1-6 of the DGX-1 scaling article to a `Run`.
 
     The tables contain a time per epoch and a number of epochs, but no individual runs.
     """
@@ -281,13 +285,14 @@ def _article_row(line: _Line) -> Run:
 
 
 def with_system_details(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the runs with their entries and missing settings.
+    """Add entries and missing settings to runs.
 
-    The missing settings of foreign runs are devices, hardware, framework, system, and round.
+    Only runs of other programs lack settings: devices, hardware, framework, system, and round.
 
-    For each setting, the first source with a value is used: the folders and the system description
-    of a submission, then the published result of the run, then the log. If the published result has
-    the name of the entry, the published result has priority, because its settings were checked.
+    A missing setting is read from the first source that has a value. The sources are, in this
+    order: the folders and the system description of a submission, the published result of the run,
+    and the log. If the published result belongs to the same entry as the log, the published result
+    comes first, because its settings were checked.
     """
     entry_of_folder = functools.cache(read_entry)
     described = []
@@ -304,7 +309,7 @@ def with_system_details(runs: Sequence[RunRecord]) -> list[RunRecord]:
         ):
             run = replace(
                 run, described_settings=RunSettings(workload=entry.benchmark)
-            )  # The log ended before the name of its benchmark.
+            )  # the log ended before it named its benchmark
         described.append(_describe(run, entry) if _is_foreign(run) else run)
     return described
 
@@ -315,7 +320,7 @@ def _is_foreign(run: RunRecord) -> bool:
 
 
 def _describe(run: RunRecord, entry: Entry) -> RunRecord:
-    """Return a foreign run with additional settings from its entry and published results."""
+    """Add settings from the entry and from published results to a run of another program."""
     logged = run.described_settings
     assert logged is not None
     published = _find_published_run(run)
@@ -327,7 +332,7 @@ def _describe(run: RunRecord, entry: Entry) -> RunRecord:
     for source in sources:
         settings |= {name: value for name, value in source.items() if not settings.get(name)}
     if logged.rules not in ("", UNKNOWN_ROUND):
-        settings.pop("rules", None)  # The line format identifies the round for v0.5 and v0.6.
+        settings.pop("rules", None)  # the line format identifies the round in v0.5 and v0.6
     decided = {name: value for name, value in settings.items() if value not in (None, "")}
     if PLACEHOLDER in logged.system:
         decided.setdefault("system", "")
@@ -335,7 +340,7 @@ def _describe(run: RunRecord, entry: Entry) -> RunRecord:
 
 
 def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
-    """Return the settings from the folders and the system description of an entry.
+    """Return the settings in the folder names and the system description of an entry.
 
     Unknown settings have empty values.
     """
@@ -352,7 +357,7 @@ def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
         "system": entry.system,
         "rules": (
             entry.round if entry.round > "v0.6" else ""
-        ),  # In earlier rounds, the line format identifies the round.
+        ),  # in earlier rounds, the line format identifies the round
     }
 
 
@@ -379,9 +384,9 @@ def _is_entry_of(published: Run, entry: Entry) -> bool:
 
 
 def _find_published_run(run: RunRecord) -> Run | None:
-    """Return the published run with the workload, start, and length of a log.
+    """Return the published run with the workload, start time, and duration of a log.
 
-    The function returns None if the log is not published.
+    Returns None if the log is not published.
     """
     if not run.has_log or run.described_settings is None:
         return None
@@ -397,9 +402,10 @@ def _find_published_run(run: RunRecord) -> Run | None:
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
     """Return a key that identifies a run.
 
-    The key has the workload, the start in seconds, and the length in hundredths of a second.
+    The key contains the workload, the start time in seconds, and the duration in hundredths of a
+    second.
 
-    For a log that was cut off, the key has the start in milliseconds and no length.
+    For a log that was cut off, the key contains the start time in milliseconds and no duration.
     """
     if not seconds:
         return workload, round(start_ms or 0.0), 0
@@ -408,9 +414,9 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 
 @functools.cache
 def _by_start() -> dict[tuple[str, int, int], tuple[Run, ...]]:
-    """Return the published runs by their identity, including failed runs.
+    """Return the published runs by their `_identity` key, including failed runs.
 
-    If several rounds contain the same log, all runs are listed in order of round.
+    If several rounds contain the same log, all of its runs are listed in order of round.
     """
     by_identity: dict[tuple[str, int, int], tuple[Run, ...]] = {}
     for run in published_rows(published_folders()):

@@ -1,4 +1,4 @@
-"""Speedup between two results, with bootstrap intervals and a permutation test."""
+"""Speedups between two results, with bootstrap intervals and a permutation test."""
 
 from __future__ import annotations
 
@@ -26,25 +26,29 @@ MINIMUM_RUNS = 3
 resamples.
 """
 SEED = 20_181_212
-"""Random seed of the resampling. The seed is fixed, so that the same logs always give the same
+"""Random seed of the bootstrap. The seed is fixed, so that the same logs always produce the same
 table.
 """
 _DRAWS_AT_A_TIME = 1 << 20
-"""Number of indices drawn at a time, which limits the memory use."""
+"""Maximum number of random indices in memory at the same time."""
 SAME_EPOCHS = 0.005
-"""Two numbers of epochs are described as unchanged if their ratio differs from 1 by less than this
-value.
+"""Maximum deviation from 1 at which the ratio of two numbers of epochs is described as
+unchanged.
 """
 MUCH_SETUP = 0.2
-"""Fraction of the difference in time to target above which setup is mentioned next to a speedup."""
+"""Fraction of the difference in time to target above which the setup time is mentioned next to a
+speedup.
+"""
 NOTABLE_SETUP = 0.02
 """Fraction of the time to target below which a difference in setup time is not mentioned."""
 SIGNIFICANCE = 0.05
-"""Significance level. A difference with a smaller p value exceeds the variation between runs."""
+"""Significance level. If the p value of a difference is below this level, the difference is larger
+than the variation between runs.
+"""
 _ASSIGNMENTS = 100_000
-"""Maximum number of assignments of runs to two results.
+"""Maximum number of assignments of runs to two results that are all evaluated.
 
-If there are more assignments, this many random assignments are drawn.
+If more assignments exist, this number of random assignments is evaluated.
 """
 
 
@@ -60,40 +64,40 @@ class Interval:
 class Ratio:
     """Factors by which the result `after` is better than the result `before`.
 
-    Values below 1 mean that `after` is worse.
+    A factor below 1 means that `after` is worse.
     """
 
     before: Result
     after: Result
     total: float | None
-    """Ratio of times to target. None for runs of fixed length.
+    """Ratio of the times to target. None for runs of fixed length.
 
-    If `throughput` and `efficiency` are available, the ratio is the exact product of `throughput`,
-    `efficiency`, `setup` if available, and the ratio of the two scaling factors (`scaling.json`).
+    If `throughput` and `efficiency` are not None, the ratio is exactly `throughput` × `efficiency`
+    × `setup` (if not None) × the ratio of the two scaling factors (`scaling.json`).
     """
     throughput: float | None
-    """Ratio of times per epoch, or of samples per second for runs of fixed length."""
+    """Ratio of the times per epoch. For runs of fixed length, ratio of the samples per second."""
     efficiency: float | None
-    """Statistical efficiency: ratio of epochs to target."""
+    """Statistical efficiency: ratio of the epochs to target."""
     setup: float | None = None
     """Factor by which setup and all other time outside of epochs change the speedup.
 
-    None if the logs of a result do not separate setup.
+    None if the logs of at least one result do not contain the setup time.
 
-    The factor is the ratio of (time to target / time in epochs) of both results. The factor is 1 if
-    both results spend the same fraction of their time in epochs.
+    The factor is the ratio of (time to target / time in epochs) between the two results. The factor
+    is 1 if both results spend the same fraction of their time in epochs.
     """
     intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
-    """Confidence intervals of total, throughput, and efficiency."""
+    """Confidence intervals of `total`, `throughput`, and `efficiency`."""
     no_interval: str = ""
-    """Reason why the interval is missing. Empty if there is an interval."""
+    """Reason why the confidence intervals are missing. Empty if there are intervals."""
 
     @property
     def value(self) -> float | None:
         """Return the main ratio.
 
-        The main ratio is the ratio of times to target, or the ratio of throughputs if there are no
-        times.
+        The main ratio is the ratio of the times to target. If the results have no times to target,
+        the main ratio is the ratio of the throughputs.
         """
         return self.total if self.total is not None else self.throughput
 
@@ -104,9 +108,9 @@ class Ratio:
 
     @property
     def interval_words(self) -> str:
-        """Return the interval as text, such as `95 % interval 1.18 to 1.31`.
+        """Describe the confidence interval, as in `95 % interval 1.18 to 1.31`.
 
-        The text is empty without an interval.
+        The text is empty if there is no interval.
         """
         interval = self.interval
         if interval is None:
@@ -120,9 +124,9 @@ class Ratio:
     def setup_saving(self) -> float | None:
         """Return the fraction of the difference in time to target that setup explains.
 
-        A value of 1 means that setup explains the whole difference. With a value above 1 or below
-        0, the slower result would be the faster result if setup were excluded. The result is None
-        if the logs do not separate setup, or if the times are equal.
+        A fraction of 1 means that setup explains the whole difference. A fraction above 1 or below
+        0 means that, without setup, the slower result would be the faster result. Returns None if
+        the logs do not contain the setup time, or if the times to target are equal.
         """
         before, after = self.before.parts, self.after.parts
         if before is None or after is None or before.total == after.total:
@@ -144,22 +148,25 @@ class Ratio:
 
     @property
     def rate(self) -> float | None:
-        """Return the ratio of samples per second, for runs with or without a target."""
+        """Return the ratio of samples per second.
+
+        The ratio is defined for runs with a target and for runs of fixed length.
+        """
         return _over(self.after.samples_per_second, self.before.samples_per_second)
 
     @property
     def scaling_efficiency(self) -> float | None:
-        """Return throughput divided by the ratio of devices. 1 is linear scaling."""
+        """Return the throughput ratio divided by the ratio of devices. 1 is linear scaling."""
         if self.throughput is None or not self.before.devices or not self.after.devices:
             return None
         return self.throughput * float(self.before.devices / self.after.devices)
 
     @property
     def scaling(self) -> str:
-        """Return the type of scaling.
+        """Return the type of scaling from `before` to `after`.
 
-        The types are `strong` (same global batch), `weak` (same batch per device), `mixed`
-        (different global batch and batch per device), and `unknown`.
+        The types are `strong` (same global batch), `weak` (same batch per device), `mixed` (both
+        batch sizes differ), and `unknown`.
         """
         batch_before, batch_after = self.before.global_batch_size, self.after.global_batch_size
         devices_before, devices_after = self.before.devices, self.after.devices
@@ -173,9 +180,10 @@ class Ratio:
 
     @property
     def places(self) -> str:
-        """Return the device counts before and after.
+        """Return the device counts of `before` and `after`.
 
-        Examples: `1 → 8`, or with several nodes `1 × 1 → 2 × 4` (nodes × devices per node).
+        Examples: `1 → 8`, or `1 × 1 → 2 × 4` (nodes × devices per node) if a result used several
+        nodes.
         """
         several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
         return " → ".join(
@@ -184,7 +192,7 @@ class Ratio:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Return notes on differing hyperparameters, node boundaries, and too few runs."""
+        """Return notes on different hyperparameters, different node counts, and too few runs."""
         differing = (
             settings_difference((self.before, self.after))
             .only((HYPERPARAMETERS,))
@@ -201,7 +209,7 @@ class Ratio:
 
     @property
     def chance(self) -> str:
-        """Return a note that there are too few runs to compare the epochs to target.
+        """Return a note if there are too few runs to compare the epochs to target.
 
         The note is empty if there are enough runs or the epochs are equal.
         """
@@ -268,13 +276,14 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
 def _seconds_per_epoch(result: Result, in_blocks: bool) -> float | None:
     """Return the time per epoch.
 
-    The time excludes setup if the logs of both results separate setup (`in_blocks`).
+    The time excludes setup if `in_blocks` is True, which requires that the logs of both results
+    contain the setup time.
     """
     return result.seconds_per_epoch if in_blocks else result.seconds_over_epochs
 
 
 def _scaling_ratio(before: Result, after: Result) -> float:
-    """Return the ratio of the two scaling factors in `scaling.json`."""
+    """Return the ratio of the results' scaling factors in `scaling.json`."""
     return (before.scaling_factor or 1.0) / (after.scaling_factor or 1.0)
 
 
@@ -283,17 +292,17 @@ def _over(above: float | None, below: float | None) -> float | None:
 
 
 def place(row: Result) -> tuple[int, int]:
-    """Return the numbers of devices and nodes.
+    """Return the number of devices and the number of nodes.
 
-    A log without a number of nodes counts as one node.
+    If a log does not contain the number of nodes, the function returns one node.
     """
     return row.devices or 0, row.nodes or 1
 
 
 def _why_no_interval(row: Result) -> str:
-    """Return why the runs of a result do not suffice for an interval.
+    """Return the reason why a confidence interval cannot be computed for a result.
 
-    The reason is empty if the runs suffice.
+    The string is empty if the result has enough runs.
     """
     where = f"on {devices_text(row.devices or 0, row.nodes)}"
     if row.single_figure:
@@ -333,7 +342,8 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
         runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
         values = np.array(sorted((run.samples, run.train_seconds) for run in runs))[:, ::-1]
     draws = _draws(len(runs), np.random.default_rng([SEED, side]))
-    # Runs are sorted by seconds, so the fastest and slowest runs of a sorted draw are at its ends.
+    # The runs are sorted by seconds, so the fastest and slowest runs of a sorted resample are its
+    # first and last runs.
     cached[side, in_blocks] = np.concatenate(
         [values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws]
     )
@@ -341,9 +351,9 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
 
 
 def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield indices of drawn runs in arrays of shape (resamples, runs).
+    """Yield the indices of the resampled runs in arrays of shape (resamples, runs).
 
-    The arrays have a limited size and RESAMPLES rows in total.
+    Each array has a limited size. All arrays together have RESAMPLES rows.
     """
     left = RESAMPLES
     while left:
@@ -355,7 +365,7 @@ def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.in
 def _intervals(
     before: Result, after: Result, in_blocks: bool
 ) -> tuple[Interval | None, Interval | None, Interval | None]:
-    """Return the intervals of total, throughput, and efficiency."""
+    """Return the confidence intervals of total, throughput, and efficiency."""
 
     def interval(ratios: _Floats) -> Interval | None:
         if not np.isfinite(ratios).all():
@@ -365,7 +375,7 @@ def _intervals(
 
     if before.to_target != after.to_target:
         return None, None, None
-    with np.errstate(all="ignore"):  # Sums of logged numbers may overflow.
+    with np.errstate(all="ignore"):  # sums of logged numbers may overflow
         ratios = (_resampled(before, 0, in_blocks) / _resampled(after, 1, in_blocks)).T
         if not before.to_target:
             seconds, samples = ratios
@@ -382,21 +392,21 @@ def permutation_test(
 
     The second return value is the smallest p value that is possible with this number of runs.
 
-    The test is two-sided: p is twice the smaller tail. If both samples come from the same
-    distribution, every assignment of the runs to the samples is equally likely (Ernst, Permutation
-    Methods, Statistical Science 19 (2004), 676-685).
+    The test is two-sided: p is twice the smaller one-sided p value. If both samples come from the
+    same distribution, every assignment of the runs to the samples is equally likely (Ernst,
+    Permutation Methods, Statistical Science 19 (2004), 676-685).
 
     Returns:
-        None if a value is unknown, or if a sample has fewer than two values.
+        The two p values, or None if a value is unknown or a sample has fewer than two values.
     """
     if None in (*first, *second) or min(len(first), len(second)) < 2:
         return None
     values = [
         [float(f"{value:.9g}") for value in sample] for sample in (first, second)
-    ]  # Times in published tables are rounded.
+    ]  # times in published tables are rounded
     if not all(map(math.isfinite, itertools.chain(*values))):
         return None
-    from scipy import stats  # The import of SciPy takes 0.5 s.
+    from scipy import stats  # importing SciPy takes 0.5 s
 
     def sum_of_first(sample: Any, _: Any, axis: int) -> Any:
         return sample.sum(

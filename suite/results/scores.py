@@ -1,4 +1,4 @@
-"""Combines the runs of an experiment into a result with a score.
+"""Combine the runs of an experiment into a result with a score.
 
 All means and standard deviations of results are computed in this module.
 """
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MIXED = "mixed"
-"""Version of a result whose runs were made with several versions of the suite."""
+"""Version of a result whose runs come from several versions of the suite."""
 
 
 def results_table(
@@ -84,8 +84,8 @@ def results_of(runs: Iterable[Run]) -> list[Result]:
     A result has the settings, the score, and the mean values of its runs.
 
     Unfinished runs, interrupted runs, runs with unknown settings, and copies are omitted. A run
-    that failed before all settings were logged is counted in the only result that it is compatible
-    with. The failed run is omitted if several results are compatible.
+    that failed before all settings were logged is assigned to the only result with compatible
+    settings. If several results have compatible settings, the failed run is omitted.
     """
     usable = (
         row
@@ -121,11 +121,11 @@ _OF_THE_TARGET = (
     "seconds", "unscaled_seconds", "epochs", "seconds_per_epoch", "seconds_over_epochs",
     *(f"seconds_{name}" for name in TimeParts._fields),
 )  # fmt: skip
-"""Columns that are empty for a result without a target."""
+"""Columns that are empty if the result has no target."""
 
 
 def digest(experiment: object) -> str:
-    """Return a short digest of a value from `suite.results.experiment_key.experiment`."""
+    """Return a short digest of an experiment (`suite.results.experiment_key.experiment`)."""
     return hashlib.blake2b(repr(experiment).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
@@ -205,7 +205,7 @@ _VERSION = ("suite_version", "git_commit")
 
 
 def _entry_notes(members: Sequence[Run]) -> Iterator[str]:
-    """Yield notes on files that could not be used and on entries with the same logs."""
+    """Yield notes on invalid files of the entry, and on entries with the same logs."""
     problems = {problem for row in members for problem in row.entry_problems}
     yield from sorted(problems)
     if len({row.scaling_factor for row in members}) > 1:
@@ -223,14 +223,15 @@ def _entry_notes(members: Sequence[Run]) -> Iterator[str]:
 
 
 def scoring_rule(row: Columns, attempts: int) -> ScoringRule | None:
-    """Return the scoring rule of a result, or None for runs that no rule covers.
+    """Return the scoring rule of a result, or None if no rule applies.
 
-    No rule covers demo runs, synthetic data, runs of fixed length, and results with a single
+    No rule applies to demo runs, synthetic data, runs of fixed length, and results with a single
     published value.
 
     Args:
         row: The result, or one of its runs.
-        attempts: Number of runs, including failed runs. Every published result counts as complete.
+        attempts: Number of runs, including failed runs. Every published result is treated as
+            complete.
     """
     if not row.to_target or row.profile in ("demo", "synthetic") or row.single_figure:
         return None
@@ -252,8 +253,8 @@ def score(
     Args:
         runs: The successful runs in order of start time.
         failed: Number of failed runs.
-        rule: Scoring rule of the benchmark. With None, the score is the mean without the fastest
-            and slowest run.
+        rule: Scoring rule of the benchmark. If None, the score is the mean without the fastest and
+            the slowest run.
         scaling_factor: Factor in `scaling.json` by which the score is multiplied.
     """
     counted, fast, slow, notes = counted_runs(runs, failed, rule)
@@ -301,9 +302,9 @@ def _score_method(runs: Sequence[Run], dropped_fastest: int) -> str:
 
 
 def _seconds_per_epoch(runs: Sequence[Run], in_blocks: bool) -> float | None:
-    """Return the mean time per epoch.
+    """Return the mean time per epoch of several runs.
 
-    All epochs that were trained in that time are counted, including epochs after the target.
+    The number of epochs includes epochs after the target was reached.
 
     Args:
         runs: The runs whose mean is the score.
@@ -319,13 +320,15 @@ def _seconds_per_epoch(runs: Sequence[Run], in_blocks: bool) -> float | None:
 def counted_runs(
     runs: Sequence[Run], failed: int, rule: ScoringRule | None
 ) -> tuple[Sequence[Run], int, int, tuple[str, ...]]:
-    """Return the runs that are scored, the numbers of dropped runs, and notes.
+    """Return the scored runs, the numbers of dropped runs, and notes.
 
-    The numbers are the dropped fastest runs and the dropped slowest runs.
+    There are two numbers: the number of dropped fastest runs and the number of dropped slowest
+    runs.
 
     The scoring follows mlperf-logging's result_summarizer: failed runs, up to the number that the
-    rule allows, count as the slowest of the dropped runs. If there are too few runs for the rule,
-    one run is dropped at each end. With fewer than three runs, no run is dropped.
+    rule allows, count as the slowest runs and are dropped first. If a result has fewer runs than
+    the rule requires, only the fastest and the slowest run are dropped. With fewer than three runs,
+    no run is dropped.
     """
     attempts, notes = len(runs) + failed, []
     is_complete = rule is not None and attempts >= rule.runs_required
@@ -361,9 +364,9 @@ def counted_runs(
 
 
 def failures(row: Result) -> tuple[str, bool]:
-    """Return a text for the failed runs of a result, and whether the score is official.
+    """Describe the failed runs of a result, and return whether the score is official.
 
-    Example: `2 of 5 runs`. The text is empty without failed runs.
+    Example: `2 of 5 runs`. The text is empty if no run failed.
 
     A complete result has an official score if its scoring rule allows this number of failed runs.
     """
@@ -380,7 +383,7 @@ def failures(row: Result) -> tuple[str, bool]:
 
 
 def _counts_failures(rule: ScoringRule, successful: int, failed: int) -> bool:
-    """Check whether a complete result has an official score despite its failed runs."""
+    """Check whether the score of a complete result is official despite its failed runs."""
     if rule.first_converged is not None:
         return successful >= rule.first_converged or failed <= rule.dropped_runs
     return failed <= rule.allowed_failures
@@ -405,7 +408,7 @@ def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
 
 
 def shared_labels(results: Iterable[Result]) -> list[str]:
-    """Return the labels that all results have."""
+    """Return the labels that all given results share."""
     every = [set(labels(row)) for row in results]
     return sorted(set.intersection(*every)) if every else []
 
@@ -434,15 +437,15 @@ def title(group: Sequence[Result]) -> str:
 def figure(row: Result) -> float | None:
     """Return the main value of a result.
 
-    The main value is the time to target in seconds, or the samples per second of a run of fixed
-    length.
+    The main value is the time to target in seconds. For runs of fixed length, it is the number of
+    samples per second.
     """
     value = row.seconds if row.to_target else row.samples_per_second
     return value or None
 
 
 def published_results(places: tuple[Path, ...] | None = None) -> list[Result]:
-    """Return all published results and the results of the article.
+    """Return all published results, including the results of the DGX-1 article.
 
     Published results are scored with the rules of their round.
     """
@@ -461,7 +464,7 @@ def find_published(name: str, option: str = "--to") -> list[Result]:
 
     The beginning of a system name is sufficient. For example, `v0.5/NVIDIA/dgx1` selects every
     `dgx1_…` system with one node, but not `dgx1_n24_…` or `dgx1_multi_…`. If no system matches, the
-    function raises ValueError with the nearest names.
+    function raises ValueError with the most similar names.
     """
     listed = published_results()
     parts = [part for part in name.strip().strip("/").lower().split("/") if part]
@@ -482,7 +485,8 @@ def _matches_name(published_name: str, parts: Sequence[str]) -> bool:
     names = published_name.lower().split("/", 2)
     if len(parts) < 3:
         return list(parts) == names[: len(parts)]
-    # Multi-node variants of the system, such as `_n24_ngc19.05` and `_multi_ngc18.11`.
+    # Name suffixes of multi-node variants of the system, such as `_n24_ngc19.05` and
+    # `_multi_ngc18.11`.
     clusters = r"[_\- ](?:multi|n\d+)(?:_.*)?"
     form = rf"{re.escape(parts[2])}(?!{clusters}$)(?:[_\- ].*)?"
     return (
@@ -498,9 +502,9 @@ def measured(
     workload: str | None = None,
     command: str = "report",
 ) -> list[Result]:
-    """Return the results below `paths`, and the published results with these names.
+    """Return the results below `paths`, and the published results named in `published`.
 
-    The results are the input of `suite COMMAND`.
+    These results are the input of `suite COMMAND`.
 
     The function raises ValueError with a single-line message if there is no input, no run below
     `paths` succeeded, or no result has the workload.

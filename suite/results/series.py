@@ -1,6 +1,6 @@
-"""Series: results of an experiment over device counts.
+"""Series: results of an experiment on several device counts.
 
-The baseline and the speedup of every view are defined in this module.
+This module defines the baseline and the speedup that all views use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
 
     Speedups are relative to the baseline.
 
-    Every view gets the baseline from `Series.baseline`, so this function is the only definition.
+    Only `Series.baseline` calls this function, so that all views have the same baseline.
 
     Args:
         results: At least one result of a series, sorted by devices.
@@ -46,7 +46,7 @@ class Series(Generic[AnyResult]):
 
     @property
     def baseline(self) -> AnyResult:
-        """Return the result that speedups are relative to."""
+        """Return the result to which speedups are relative."""
         return choose_baseline(self.results)
 
     @property
@@ -65,9 +65,9 @@ class Series(Generic[AnyResult]):
         return self.results[-1]
 
     def speedup(self, result: Result, intervals: bool = False) -> Ratio | None:
-        """Return the speedup of a result of the series over the baseline.
+        """Return the speedup of a result over the baseline of the series.
 
-        The function returns None for the baseline.
+        Returns None for the baseline itself.
 
         Args:
             result: A result of this series.
@@ -77,7 +77,7 @@ class Series(Generic[AnyResult]):
 
 
 def all_series(results: Iterable[AnyResult]) -> list[Series[AnyResult]]:
-    """Return the series that the measured results form.
+    """Group the measured results into series.
 
     Each measured result belongs to exactly one series.
     """
@@ -85,7 +85,7 @@ def all_series(results: Iterable[AnyResult]) -> list[Series[AnyResult]]:
 
 
 def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ratio]:
-    """Return the speedups by the key of the result."""
+    """Map the key of each result to its speedup over the baseline of its series."""
     found = {}
     for series in all_series(results):
         for result in series:
@@ -100,12 +100,12 @@ def families(results: Iterable[AnyResult], *ignored: str) -> list[list[AnyResult
 
     Each group is sorted by devices.
 
-    A family may contain several results with different batches on the same number of devices.
+    A group may contain several results with different batch sizes on the same number of devices.
     `series_of_family` separates these results.
 
     Args:
         results: Results. Results with neither a time to target nor a throughput are omitted.
-        ignored: Further command-line settings, such as `batch`, that may differ within a family.
+        ignored: Further command-line settings, such as `batch`, that may differ within a group.
     """
     measured = (
         result for result in results if figure(result) is not None and not result.all_reduces
@@ -120,9 +120,9 @@ def families(results: Iterable[AnyResult], *ignored: str) -> list[list[AnyResult
 def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
     """Split a family into series with a single result per device count.
 
-    Results with the same global batch in a series have equal hyperparameters. If several batches or
-    hyperparameters were measured on a device count, results with the same batch are combined into a
-    series before results with different batches are added.
+    Results with the same global batch size in a series have equal hyperparameters. If several
+    results were measured on a device count, the function first combines results with the same batch
+    size into series. Then it adds results with other batch sizes to these series.
     """
     chosen = {result.key: _chosen_hyperparameters(result) for result in family}
     order = {result.key: position for position, result in enumerate(family)}
@@ -160,7 +160,7 @@ def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
 
 
 def _chosen_hyperparameters(result: Result) -> dict[str, Any]:
-    """Return the logged hyperparameters that a user chose, in comparable form."""
+    """Return the logged hyperparameters that a user chose, in a form that can be compared."""
     return {
         name: value
         for name, value in key(result)

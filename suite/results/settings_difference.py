@@ -1,6 +1,6 @@
 """Differences between the settings of results, as data.
 
-Settings that differ are columns, and common values are separate.
+Settings that differ are stored as columns. Settings that are equal are stored as common values.
 
 Table rows, series names, filters, and captions are derived from this data.
 """
@@ -26,9 +26,7 @@ from suite.results.experiment_key import (
 from suite.results.text import shortened
 
 NEVER_COMPARED_WITHOUT = ("precision", "global_batch_size", "clock")
-"""Settings that are always named if times with different values of the settings are shown
-together.
-"""
+"""Settings that a view must name if it compares times and these settings differ."""
 LABEL_CHARACTERS = 150
 VALUE_CHARACTERS = 40
 
@@ -37,7 +35,8 @@ VALUE_CHARACTERS = 40
 class SettingsDifference:
     """Settings of several results.
 
-    A setting that differs has a value for each result. All other settings have a common value.
+    A setting that differs between the results has a value for each result. All other settings have
+    a common value.
     """
 
     results: tuple[Columns, ...]
@@ -50,20 +49,21 @@ class SettingsDifference:
     """Values of the settings that are equal in all results."""
 
     def without(self, names: Collection[str]) -> SettingsDifference:
-        """Return the difference without some settings, such as settings that a table shows.
+        """Return the difference without the settings `names`.
 
-        The name `hyperparameters` removes all hyperparameters.
+        Callers remove settings that a table already shows, for example. The name `hyperparameters`
+        removes all hyperparameters.
         """
         kept = {name: values for name, values in self.columns.items() if not _is_named(name, names)}
         return SettingsDifference(self.results, kept, self.common)
 
     def only(self, names: Collection[str]) -> SettingsDifference:
-        """Return the difference restricted to some settings."""
+        """Return the difference with only the settings `names`."""
         kept = {name: values for name, values in self.columns.items() if _is_named(name, names)}
         return SettingsDifference(self.results, kept, self.common)
 
     def with_known_values(self) -> SettingsDifference:
-        """Return the difference restricted to settings that the logs of all results contain."""
+        """Return the difference with only the settings that the logs of all results contain."""
         kept = {
             name: values
             for name, values in self.columns.items()
@@ -72,14 +72,14 @@ class SettingsDifference:
         return SettingsDifference(self.results, kept, self.common)
 
     def phrases(self) -> list[str]:
-        """Return a phrase for each setting: `learning rate 0.002 and 0.006`."""
+        """Return a phrase for each differing setting: `learning rate 0.002 and 0.006`."""
         return [
             f"{label(name)} {' and '.join(dict.fromkeys(self.texts(name)))}"
             for name in self.columns
         ]
 
     def without_derived(self) -> SettingsDifference:
-        """Return the difference without derived settings, if any other setting differs.
+        """Return the difference without derived settings if any other setting differs.
 
         Labels and fingerprints are derived from other settings.
         """
@@ -89,7 +89,8 @@ class SettingsDifference:
     def distinguishing(self) -> SettingsDifference:
         """Return the smallest set of differing settings that distinguishes the results.
 
-        Hyperparameters are removed first.
+        Settings are removed as long as the results remain distinguishable, beginning with
+        hyperparameters.
         """
         if not self.columns:
             return self
@@ -113,12 +114,13 @@ class SettingsDifference:
         return self.only(kept)
 
     def texts(self, name: str) -> list[str]:
-        """Return the values of a setting as short texts.
+        """Return the values of a setting as short texts, one for each result.
 
         Different values have different texts, even after shortening.
         """
         values = self.columns[name]
-        if name in ("labels", "deviations"):  # Items that all results have are omitted.
+        # labels and deviations that all results share are omitted
+        if name in ("labels", "deviations"):
             shared = set.intersection(*(set(value or ()) for value in values))
             values = tuple(
                 tuple(text for text in value or () if text not in shared) for value in values
@@ -131,11 +133,12 @@ class SettingsDifference:
     def labels(self, limit: int = LABEL_CHARACTERS, exceptions: bool = False) -> list[str]:
         """Return a label for each result.
 
-        Example: `learning rate 0.01, global batch 512`. Labels are empty if the settings are equal.
+        Example: `learning rate 0.01, global batch 512`. The labels are empty if no setting differs.
 
         Args:
             limit: Maximum number of characters of a label. Different labels remain different.
-            exceptions: Omit the most common value of each setting.
+            exceptions: Omit the most common value of each setting, so that a label contains only
+                exceptions.
         """
         columns = {label(name): self.texts(name) for name in self.columns}
         usual = {
@@ -188,7 +191,7 @@ def distinct_labels(
         results: Results or runs.
         names: Name of each result. Only results with the same name are compared. If empty, all
             results are compared.
-        shown: Settings that are shown next to the label and therefore omitted in the label.
+        shown: Settings that are shown next to the label and are therefore omitted from the label.
         ignored: Command-line settings to omit, together with all fields that depend on these
             settings.
         always: Settings that are included if they differ between any results, even results with
@@ -214,13 +217,16 @@ def distinct_labels(
 
 
 def named_apart(results: Sequence[Columns], names: Sequence[str], **options: Any) -> list[str]:
-    """Return the name of each result, with a label if the name is not unique."""
+    """Return the name of each result.
+
+    If several results have the same name, each name is followed by a distinguishing label.
+    """
     labels = distinct_labels(results, names, **options)
     return [", ".join(filter(None, both)) for both in zip(names, labels, strict=True)]
 
 
 def _most_common(texts: Sequence[str]) -> str | None:
-    """Return the most frequent text, or None if no text occurs several times."""
+    """Return the most frequent text, or None if no text occurs more than once."""
     (text, count), *further = Counter(texts).most_common(2)
     return text if count > max([1, *(further_count for _, further_count in further)]) else None
 

@@ -1,9 +1,9 @@
-"""Parses the system descriptions of submissions.
+"""Parse the system descriptions of submissions.
 
 The files are `systems/SYSTEM.json` (since v0.7), `system.json` (v0.6), and `entry.json` (v0.5).
 
-The files are written by submitters and therefore untrusted. Every value is optional, sizes are
-limited, and values of a wrong type are unknown.
+Submitters write the files, so they are untrusted. All fields are optional, sizes are limited, and
+fields of a wrong type are treated as unknown.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from workloads import files
 from workloads.api import Json
 
 DESCRIPTION_FILES = ("system.json", "entry.json")
-"""Names of a description file in the folder of the system, for v0.6 and v0.5."""
+"""Names of the description file in the system folder, in v0.6 and v0.5."""
 _MAX_BYTES = 1 << 20
 _MAX_DEVICES = 1_000_000
 _NO_ACCELERATOR = ("n/a", "na", "none", "-")
-"""Accelerator names that mean no accelerator, in descriptions of CPU systems."""
+"""Accelerator names in system descriptions that mean that the system has no accelerator."""
 _DIVISIONS = ("closed", "open")
 
 
@@ -30,7 +30,7 @@ _DIVISIONS = ("closed", "open")
 class SystemDescription:
     """Submitter, division, framework, and hardware of a system.
 
-    Empty strings and None are unknown values.
+    Unknown fields are empty strings or None.
     """
 
     submitter: str = ""
@@ -41,14 +41,14 @@ class SystemDescription:
     """The submitter's text, such as `Available on-premise`."""
     accelerator: str = ""
     devices: int | None = None
-    """Number of accelerators in all nodes."""
+    """Total number of accelerators in all nodes."""
     nodes: int | None = None
 
 
 def read_json_object(path: Path) -> Mapping[str, Json]:
     """Return the object in a small JSON file.
 
-    The function raises ValueError with a single-line message if the file is unusable.
+    Raises ValueError with a single-line message if the file cannot be read or is not a JSON object.
     """
     try:
         value = files.read_json(path, _MAX_BYTES)
@@ -75,22 +75,25 @@ def find_description(submitter_folder: Path | None, system_folder: Path) -> Path
 
 
 def read_description(path: Path) -> SystemDescription:
-    """Return the description in a file.
+    """Return the system description in a file.
 
-    The function raises ValueError with a single-line message if the file is not a JSON object.
+    Raises ValueError with a single-line message if the file is not a JSON object.
     """
     return parse_description(read_json_object(path))
 
 
 def parse_description(value: Mapping[str, Json]) -> SystemDescription:
-    """Return the description in a JSON object. Values of a wrong type are unknown."""
+    """Convert a JSON object to a system description.
+
+    Fields of a wrong type are treated as unknown.
+    """
     node_list = value.get("nodes")
     nodes = (
         [node for node in node_list if isinstance(node, dict)]
         if isinstance(node_list, list)
         else []
     )
-    if nodes:  # Number of nodes in entry.json of v0.5.
+    if nodes:  # the number of nodes in a v0.5 entry.json
         counts = [
             (_count(node.get("num_nodes")), _count(node.get("num_accelerators"))) for node in nodes
         ]
@@ -120,6 +123,9 @@ def _string(value: Mapping[str, Json], key: str) -> str:
 
 
 def _count(value: Json) -> int:
-    """Return a positive integer, which may be a string such as `8` or `1.0`, or 0."""
+    """Return a positive integer, or 0 for an invalid value.
+
+    The value may be a string such as `8` or `1.0`.
+    """
     digits = str(value).strip().removesuffix(".0")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 8 else 0

@@ -1,4 +1,4 @@
-"""Reads runs of this suite, foreign logs, and published results into a DataFrame.
+"""Read runs of this suite, other logs, and published results into a DataFrame.
 
     from suite.results import table
     runs = table("logs/")                  # one row per run, including failed runs
@@ -43,12 +43,13 @@ def read_runs(
 ) -> list[Run]:
     """Return the runs below `paths`, including failed and unfinished runs.
 
-    A copy of a log within the same entry is not counted. The column `copy_of` of the copy has the
-    path of the counted log.
+    If an entry contains a log and a copy of the log, the copy is not counted. The column `copy_of`
+    of the copy contains the path of the counted log.
 
     Args:
         paths: Logs, or folders that are searched for logs.
-        published: True to add the runs of the published rounds and the rows of the article.
+        published: True to add the runs of the published rounds and the results of the DGX-1
+            article.
 
     Raises:
         ValueError: A path contains no log.
@@ -71,7 +72,7 @@ def read_runs(
 def shareable(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a DataFrame that can be written to files.
 
-    Mappings and lists are converted to JSON, and columns of mixed types to text.
+    Mappings and lists are converted to JSON, and columns of mixed types are converted to text.
     """
     shown = frame.copy()
     for name in shown.columns:
@@ -81,9 +82,10 @@ def shareable(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_one_type(values: Sequence[Any]) -> list[Any]:
-    """Return the values of a column converted to a common type.
+    """Convert the values of a column to a common type.
 
-    Seeds in logs may be text, or integers that exceed the range of the file's type.
+    Logged seeds may be strings, or integers that exceed the range of the file format's integer
+    type.
     """
     storable = [_storable(value) for value in values]
     present = [value for value in storable if value is not None and value == value]
@@ -97,9 +99,9 @@ def _of_one_type(values: Sequence[Any]) -> list[Any]:
 
 
 def _storable(value: Any) -> Any:
-    """Convert mappings and lists to JSON, and text to valid UTF-8.
+    """Convert mappings and lists to JSON, and strings to valid UTF-8.
 
-    Logs may contain unpaired surrogates.
+    Strings in logs may contain unpaired surrogates.
     """
     if isinstance(value, (Mapping, tuple, list)):
         value = json.dumps(value, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""Quality targets of the published rounds, for logs of v0.6 and later without targets."""
+"""Quality targets of the published rounds, for v0.6 or later logs without targets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _V06 = {
 }
 
 OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
-    # v0.6 rules text. BLEU is in percentage points. Only v0.6 has dated `MLPerf:` lines with
-    # targets.
+    # Source: text of the v0.6 rules. BLEU is in percentage points. Dated `MLPerf:` lines with
+    # targets occur only in v0.6.
     "MLL": _V06,
     "MLPerf": _V06,
-    # mlperf-logging 4.1.68, compliance_checker/training_0.7.0/closed_*.yaml. BLEU is a fraction.
+    # Source: mlperf-logging 4.1.68, compliance_checker/training_0.7.0/closed_*.yaml. BLEU is a
+    # fraction.
     "MLLOG": {
         "resnet": {"top1": 0.759},
         "ssd": {"map": 0.230},
@@ -31,8 +32,8 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "transformer": {"bleu": 0.250},
         "ncf": {"hr_at_10": 0.635},
         "retinanet": {"map": 0.340},  # Source: training_2.0.0/closed_ssd.yaml.
-        # Benchmarks of later rounds, from their closed_*.yaml. All rounds have the same target. The
-        # logs contain no name of the metric.
+        # Benchmarks of later rounds, from their closed_*.yaml. The target is the same in all
+        # rounds. The logs do not contain the name of the metric.
         "dlrm": {"quality": 0.8025},
         "dlrm_dcnv2": {"quality": 0.80275},
         "unet3d": {"quality": 0.908},
@@ -50,7 +51,7 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 }
 """Official targets by line format, benchmark, and metric name.
 
-NCF was dropped after v0.5. Its target of 0.635 is kept for `:::MLLOG`.
+NCF was dropped after v0.5. Its target of 0.635 is also listed for `:::MLLOG` logs.
 """
 
 LABELED_IN_SAMPLES = frozenset(
@@ -67,24 +68,25 @@ LABELED_IN_SAMPLES = frozenset(
         "deepseekv3_671b",
     }
 )
-"""Benchmarks whose evaluations are labeled with samples, tokens, or epochs, depending on the
-program and round.
+"""Benchmarks whose evaluations are labeled with samples, tokens, or epochs. The label depends on
+the program and the round.
 """
 
 QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {
     "maskrcnn": ("BBOX", "SEGM"),
     "mask_rcnn": ("BBOX", "SEGM"),
 }
-"""Names of a benchmark's two quality metrics, for logs that contain a pair of numbers without
-names.
+"""Names of a benchmark's two quality metrics. They are needed for logs that contain an unnamed
+pair of numbers.
 """
 
 
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
-    """Return the display factor of a metric: 100 for BLEU as a fraction, otherwise 1.
+    """Return the factor by which a metric is multiplied for display.
 
-    Some logs contain BLEU as a fraction, and some in percentage points. The target decides. Without
-    a target, the largest of `values` decides.
+    The factor is 100 for BLEU as a fraction, and 1 for all other metrics. Some logs contain BLEU as
+    a fraction, and others contain percentage points. The magnitude of the target distinguishes the
+    two. If there is no target, the largest of `values` is used instead.
     """
     if "bleu" not in metric.lower():
         return 1.0
@@ -93,9 +95,9 @@ def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) 
 
 
 _TARGET_TOLERANCE = 2.0**-23
-"""Maximum relative difference between equal targets.
+"""Maximum relative difference between targets that are treated as equal.
 
-The tolerance covers only the rounding of a float32. For example, 0.6349996 and 0.635 are different
+The tolerance allows only for rounding to float32. For example, 0.6349996 and 0.635 are different
 targets.
 """
 
@@ -103,12 +105,13 @@ targets.
 def same_targets(
     left: Mapping[str, float], right: Mapping[str, float], workload: str
 ) -> bool | None:
-    """Check whether two targets of a workload are equal. Unknown targets return None.
+    """Check whether two targets of a workload are equal.
 
-    Single targets are compared by value, because logs of different rounds have different names for
-    the metric. Several targets are compared by name.
+    Returns None if a target is unknown. Single targets are compared without the metric name,
+    because logs of different rounds name the metric differently. Several targets are compared by
+    metric name.
     """
-    metric = METRIC_NAMES.get(workload, "")  # The name of the metric in the log does not matter.
+    metric = METRIC_NAMES.get(workload, "")  # the name of the metric in the log is ignored
     first, second = (
         {name: value * bleu_scale(metric, value) for name, value in side.items()}
         for side in (left, right)
@@ -140,7 +143,7 @@ METRIC_NAMES: Mapping[str, str] = {
     "llama2_70b_lora": "evaluation_loss",
     "flux1": "validation_loss",
 }
-"""Name of the (first) metric of each workload."""
+"""Maps each workload to the name of its first metric."""
 
 SECOND_METRIC_NAMES: Mapping[str, str] = {"maskrcnn": "SEGM", "stable_diffusion": "CLIP"}
 """Workload with two metrics to the name of the second metric."""
@@ -195,7 +198,7 @@ def published_targets(workload: str) -> Mapping[str, float]:
 def metric_name(metric: str, workload: str) -> str:
     """Return the name of a metric.
 
-    Logs of v0.5 call every metric `quality`, so the workload determines the name.
+    v0.5 logs call every metric `quality`, so the workload determines the name.
     """
     return METRIC_NAMES.get(workload, metric) if metric == "quality" else metric
 
@@ -214,7 +217,7 @@ METRIC_TITLES: Mapping[str, str] = {
     "evaluation_loss": "evaluation loss",
     "validation_loss": "validation loss",
 }
-"""Title of each metric on pages."""
+"""Maps each metric to its title on pages."""
 
 METRIC_ABBREVIATIONS: Mapping[str, str] = {
     "top1": "top-1",
@@ -228,7 +231,7 @@ METRIC_ABBREVIATIONS: Mapping[str, str] = {
     "auc": "AUC",
     "log_perplexity": "log ppl",
 }
-"""Short name of each metric, for the heading of a narrow column."""
+"""Maps each metric to its abbreviation for the headings of narrow columns."""
 
 
 def metric_abbreviation(metric: str) -> str:
@@ -250,7 +253,7 @@ def metric_title(metric: str) -> str:
 def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
     """Format targets as text, such as `top1 0.759` or `bleu 24`.
 
-    BLEU is in percentage points. The workload determines the metric name for v0.5.
+    BLEU is in percentage points. For v0.5, the workload determines the metric name.
     """
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     return ", ".join(

@@ -1,4 +1,4 @@
-"""Sanitizes and escapes text for terminals, Markdown cells, and CSV cells.
+"""Sanitize and escape text for terminals, Markdown cells, and CSV cells.
 
 Text from logs is untrusted.
 """
@@ -14,12 +14,13 @@ _MARKDOWN = {"\\": "\\\\", "|": "\\|", "`": "\\`", "[": "\\[", "<": "&lt;", "&":
 
 
 def clean(text: str, limit: int = 200) -> str:
-    """Return text as a printable line of at most `limit` characters.
+    """Return text as a single printable line of at most `limit` characters.
 
-    Control characters are replaced by spaces. Text that is cut ends with `…`.
+    Control characters are replaced by spaces. If the text is cut, it ends with `…`.
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    # A printable text contains no character of _INVISIBLE. This check takes a tenth of the time.
+    # A printable string contains no character of _INVISIBLE. This check takes a tenth of the time
+    # of checking each character.
     if cut.isprintable():
         return cut.strip()
     return "".join(
@@ -30,15 +31,15 @@ def clean(text: str, limit: int = 200) -> str:
 def markdown_escape(text: str) -> str:
     """Sanitize text and escape it for a cell of a Markdown table.
 
-    Characters that end a cell or create markup are escaped.
+    Characters that would end the cell or create markup are escaped.
     """
     return "".join(_MARKDOWN.get(letter, letter) for letter in text)
 
 
 def csv_cell(text: str) -> str:
-    """Return text as a CSV cell that a spreadsheet does not treat as a formula.
+    """Convert text to a single-line CSV cell.
 
-    The cell is a single line.
+    A spreadsheet does not execute the cell as a formula.
     """
     cell = clean(text, 1000)
     return "'" + cell if cell.startswith(("=", "+", "-", "@")) else cell
@@ -47,7 +48,8 @@ def csv_cell(text: str) -> str:
 def devices_text(devices: int, nodes: int | None = None) -> str:
     """Format a number of devices.
 
-    Examples: `1 device`, `8 devices`, `2 × 4 devices` for two nodes. 0 means an unknown number.
+    Examples: `1 device`, `8 devices`, `2 × 4 devices` for two nodes. 0 stands for an unknown
+    number.
     """
     if not devices:
         return "an unknown number of devices"
@@ -57,7 +59,7 @@ def devices_text(devices: int, nodes: int | None = None) -> str:
 def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
     """Format a number of devices as nodes × devices per node, such as `2 × 4`.
 
-    A single node is omitted (`4`), unless `several` is True.
+    For a single node, only the number of devices is shown (`4`), unless `several` is True.
     """
     if not nodes or not devices or (nodes == 1 and not several) or devices % nodes:
         return str(devices)
@@ -65,24 +67,25 @@ def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
 
 
 def time_text(seconds: float, size: float | None = None) -> str:
-    """Format a time in seconds below two minutes, otherwise in minutes with two decimals.
+    """Format a time in seconds, or in minutes with two decimals from two minutes on.
 
-    If `size` is given, the unit is chosen for `size` seconds.
+    If `size` is given, the unit is the unit for a time of `size` seconds.
     """
     number, unit = _time_in(seconds, seconds if size is None else size)
     return f"{number} {unit}"
 
 
 def range_text(low: float, high: float, mean: float) -> str:
-    """Format a time range in the unit that `time_text` uses for the mean: `4.5–4.7 s`."""
+    """Format a time range in the unit in which `time_text` formats the mean: `4.5–4.7 s`."""
     number, unit = _time_in(high, mean)
     return f"{_time_in(low, mean)[0]}–{number} {unit}"
 
 
 def figure_text(value: float, digits: int = 3) -> str:
-    """Format a number with significant digits. Large numbers are rounded to integers.
+    """Format a number with `digits` significant digits.
 
-    Examples: `0.0443`, `7,703`, `12,590`, but not `1.259e+04`.
+    Large numbers are rounded to integers. Numbers never have exponents: `0.0443`, `7,703`, and
+    `12,590` instead of `1.259e+04`.
     """
     text = f"{value:,.{digits}g}"
     return f"{value:,.0f}" if "e+" in text else text
@@ -98,7 +101,7 @@ def epochs_text(value: float) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Format a fraction as percent with two digits, such as `1.3 %`.
+    """Format a fraction as a percentage with two significant digits, such as `1.3 %`.
 
     Small fractions are shown as `below 0.1 %`.
     """
@@ -138,7 +141,10 @@ def bytes_text(size: float) -> str:
 
 
 def _time_in(seconds: float, size: float) -> tuple[str, str]:
-    """Format seconds in the unit for a time of `size` seconds, and return the unit."""
+    """Format seconds in the unit for a time of `size` seconds.
+
+    The unit is returned separately.
+    """
     if size >= 120:
         return f"{seconds / 60:,.2f}", "min"
     return (f"{seconds:.1f}" if size >= 1 else f"{seconds:.3g}"), "s"
@@ -147,7 +153,7 @@ def _time_in(seconds: float, size: float) -> tuple[str, str]:
 def shortened(texts: Sequence[str], limit: int) -> list[str]:
     """Shorten each text to at most `limit` characters.
 
-    Different texts remain different. If the ends of the texts differ, the middle is removed.
+    Different texts remain different. If only the ends of the texts differ, their middle is removed.
     """
     distinct = list(dict.fromkeys(texts))
     for tail in (0, limit // 3, limit // 2, 2 * limit // 3):
@@ -172,5 +178,5 @@ def _without_middle(text: str, limit: int, tail: int) -> str:
     words = kept.rpartition(" ")[0]
     whole = (
         words if not tail and len(words) > limit // 2 and text[len(kept)] != " " else kept
-    )  # The text is cut at the end of a word.
+    )  # the text is cut between two words
     return f"{whole.rstrip(' ,;:')}…{text[-tail:].lstrip() if tail else ''}"

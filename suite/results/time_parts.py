@@ -1,7 +1,7 @@
 """Components of a time to target.
 
-The components are setup, training, waiting for data, evaluation, and other. Their sum is the time
-to target.
+The components are setup, training, waiting for data, evaluation, and other. The time to target is
+the sum of all components.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from typing import NamedTuple
 from suite.results.logs.record import RunRecord
 
 _TOLERANCE = 0.01
-"""Maximum relative excess of the sum of components over the total. The log is contradictory
-above this limit.
+"""Maximum relative excess of the sum of the components over the time to target. A log with a larger
+excess is treated as contradictory.
 """
 _CLOCK_SECONDS = 0.05
-"""Tolerance in seconds, because time stamps are in milliseconds and each block has two rounded time
-stamps.
+"""Tolerance in seconds for rounding errors. Time stamps are whole milliseconds, and each block
+has two time stamps.
 """
 
 
 class TimeParts(NamedTuple):
-    """Seconds of a run from `run_start` to `run_stop`, separated by activity."""
+    """Seconds from `run_start` to `run_stop`, separated by activity."""
 
     setup: float
     """Seconds before the first block.
 
-    Under clock v0.5, setup includes building the model and loading the data.
+    Under the v0.5 clock rule, the setup time includes building the model and loading the data.
     """
     training: float
-    """Seconds in training steps, without waiting for data."""
+    """Seconds in training steps, without the time spent waiting for data."""
     data_wait: float
     evaluation: float
     other: float
-    """Seconds of checkpoints, interruptions, and gaps between blocks."""
+    """Seconds for checkpoints, interruptions, and gaps between blocks."""
 
     @property
     def total(self) -> float:
@@ -44,14 +44,14 @@ class TimeParts(NamedTuple):
 
     @property
     def outside_epochs(self) -> float:
-        """Return the seconds of setup and other, which additional devices do not reduce."""
+        """Return the sum of `setup` and `other`, which additional devices do not reduce."""
         return self.setup + self.other
 
 
 def time_parts(record: RunRecord) -> TimeParts | None:
     """Return the components of a run's time, or None.
 
-    The function returns None if the log does not separate the components consistently.
+    Returns None if the log does not contain the components, or contradicts itself.
     """
     times, whole = record.block_times, record.seconds
     training = [block.train_seconds for block in record.throughput]
@@ -66,14 +66,14 @@ def time_parts(record: RunRecord) -> TimeParts | None:
         return None
     setup = max(
         0.0, times.setup_seconds + min(remaining, 0.0)
-    )  # The difference is a rounding error of the time stamps.
+    )  # the difference is caused by rounded time stamps
     return TimeParts(setup, trained - data_wait, data_wait, evaluation, max(remaining, 0.0))
 
 
 def mean_parts(records: Sequence[RunRecord | None]) -> TimeParts | None:
-    """Return the mean components of several runs.
+    """Return the mean of each component over several runs.
 
-    The function returns None if the components of any run are unknown.
+    Returns None if the components of any run are unknown.
     """
     parts = [None if record is None else time_parts(record) for record in records]
     measured = [part for part in parts if part is not None]

@@ -1,4 +1,4 @@
-"""Exports runs to experiment trackers.
+"""Export runs to experiment trackers.
 
-`exported.py` defines the exported data. Each tracker has a module that writes the data.
+`exported.py` defines the exported data. For each tracker, a module writes the data.
 """

@@ -1,7 +1,7 @@
 """Data of a run for experiment trackers: scalars, hyperparameters, tags, and files.
 
-All data come from the log of the run. No data come from the exporting machine. Every time is a time
-stamp of the log.
+All data come from the log of the run, and all times are time stamps of the log. The export adds no
+data about the exporting machine.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from workloads.api import field_names
 
 NOT_VERIFIED = "Not verified by MLCommons Association"
 Scale = str | int | float | bool
-"""Value of a hyperparameter."""
+"""Type of a hyperparameter's value."""
 _TAGS = (
     "system", "device_name", "framework_version", "deviations", "round", "submitter", "division",
     "status", "reason", "machine_condition", *field_names(RunSettings, experiment_key=False),
 )  # fmt: skip
-"""Columns that describe the origin and conditions of a run. Trackers store these columns and the
-labels as tags.
+"""Columns that describe the origin and the conditions of a run. Trackers store these columns and
+the labels as tags.
 
-Settings that determine the computation of a run are stored as hyperparameters instead.
+Settings that affect the computation of a run are stored as hyperparameters instead.
 """
 _LONGEST_NAME, _LONGEST_VALUE = 100, 500
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A point of a curve."""
+    """A point of a curve in a tracker."""
 
     name: str
-    """Name with a prefix for the unit of `at`: `epoch/…`, `step/…`, or `second/…`.
+    """Name of the curve. The prefix is the unit of `at`: `epoch/…`, `step/…`, or `second/…`.
 
     The prefix `result/…` marks a value of the whole run, which is stored at the last step.
     """
     value: float
     at: int
     time_ms: int
-    """Milliseconds since 1970."""
+    """Time of the point in milliseconds since 1970."""
 
     @property
     def axis(self) -> str:
@@ -62,34 +62,34 @@ class Scalar:
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """A run in the form that all trackers receive."""
+    """A run in the format that all trackers receive."""
 
     identity: str
-    """Identifier of the run. All copies of a log have the same identifier, from the first
-    evaluation on.
+    """Identifier of the run. From the first evaluation on, all copies of a log have the same
+    identifier.
     """
     name: str
     workload: str
     labels: tuple[str, ...]
-    """Labels that must be displayed with the numbers: `demo`, `cpu`, `busy machine: …`."""
+    """Labels that must be displayed with the results: `demo`, `cpu`, `busy machine: …`."""
     start_ms: int
     end_ms: int | None
     """End time in ms since 1970. None while the run is in progress."""
     status: str
-    """`success`, `running`, or another status with which the run ended."""
+    """`success`, `running`, or the status of a run that ended without success."""
     hyperparameters: Mapping[str, Scale]
     tags: Mapping[str, str]
     scalars: tuple[Scalar, ...]
     files: Mapping[str, Path]
-    """Path of each file by its name in the run's folder.
+    """Maps the name of each file in the run's folder to its path.
 
-    The files are the log and the other files that this suite wrote for the run. The mapping is
+    The files are the log and all other files that this suite wrote for the run. The mapping is
     empty while the run is in progress.
     """
 
     @property
     def title(self) -> str:
-        """Return the name with the labels, for displays that show only a name."""
+        """Return the run's name with its labels, for displays that show only a name."""
         return f"{self.name} ({', '.join(self.labels)})" if self.labels else self.name
 
     @property
@@ -102,16 +102,17 @@ class Tracker(Protocol):
     """Destination of exported runs, such as a TensorBoard folder."""
 
     def add(self, run: ExportedRun) -> int:
-        """Add the new data of a run, and return the number of new scalars.
+        """Write the new data of a run, and return the number of new scalars.
 
-        Data that are already stored in the tracker are not written again.
+        Data that the tracker already contains are not written again.
         """
 
 
 def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
     """Return the runs below `paths` by start time, and the number of skipped runs.
 
-    A run is skipped if its log has neither an evaluation nor throughput, or if the log is a copy.
+    A run is skipped if its log contains neither an evaluation nor a throughput, or if the log is a
+    copy.
 
     Raises:
         ValueError: A path contains no log.
@@ -127,9 +128,9 @@ def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
 
 
 def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
-    """Convert a run for export. Runs without data to display return None.
+    """Convert a run to the exported format.
 
-    A run may have incomplete settings.
+    Returns None if the log contains no data to display. The settings of the run may be incomplete.
     """
     if log.start_ms is None or not (log.evaluations or log.throughput):
         return None
@@ -167,10 +168,10 @@ def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
 def _identity(log: RunRecord) -> str:
     """Return a hash of the log's content before its first evaluation.
 
-    The digest of the log is not used, because it changes while the log grows. The path is not used,
-    because a log may be moved, and logs on two machines may have the same path. Runs without a seed
-    may have started in the same second (suite.results.logs.copies), so their identity is the
-    digest.
+    The digest of the whole log is not used, because it changes while the log grows. The path is not
+    used, because a log may be moved, and logs on two machines may have the same path. Two runs
+    without a seed may have started in the same second (suite.results.logs.copies), so the function
+    returns the digest for these runs.
     """
     settings = [
         log.benchmark,
@@ -186,10 +187,10 @@ def _identity(log: RunRecord) -> str:
 
 
 def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
-    """Yield the measured values by step, and by epoch for evaluations at whole epochs.
+    """Yield the measurements by step, and those of evaluations also by epoch.
 
-    The values are given by epoch only if all evaluations are at whole epochs. If the log has
-    neither steps nor whole epochs, the values are given by second.
+    Measurements are given by epoch only if all evaluations are at whole epochs. If the log has
+    neither steps nor whole epochs, the measurements are given by second.
     """
     epochs = [log.epochs_at(evaluation) for evaluation in log.evaluations]
     whole = all(epoch is not None and epoch.is_integer() for epoch in epochs)
@@ -215,7 +216,7 @@ def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
 
 
 def _of_block(block: Throughput) -> dict[str, float]:
-    """Return the measured values that the log contains for a training block."""
+    """Return the measurements that the log contains for a training block."""
     names = ("samples_per_second", "train_seconds", "evaluation_seconds", "data_wait_seconds")
     figures = {"training_loss": block.loss} | {name: getattr(block, name) for name in names}
     logged = {name: value for name, value in figures.items() if value is not None}
@@ -223,9 +224,9 @@ def _of_block(block: Throughput) -> dict[str, float]:
 
 
 def _figures(row: Run) -> Iterator[tuple[str, float]]:
-    """Yield the numeric columns of a run.
+    """Yield the name and value of each numeric column of a run.
 
-    The duration is called time to target if the run reached its target.
+    If the run reached its target, the duration has the name `time to target`.
     """
     for item in declared_fields(Run):
         value = getattr(row, item.name)
@@ -240,10 +241,10 @@ def _figures(row: Run) -> Iterator[tuple[str, float]]:
 
 
 def _files(log: RunRecord) -> dict[str, Path]:
-    """Return the files that docs/reference/run_folder.md lists, by their names.
+    """Return the files of a run by name.
 
-    Only runs of this suite have such files. Links are omitted, because they may point outside of
-    the folder.
+    docs/reference/run_folder.md lists these files. Only runs of this suite have such files.
+    Symbolic links are omitted, because they may point outside of the run's folder.
     """
     folder, named = log.path.parent, list[Path]()
     if log.settings.profile:
@@ -262,14 +263,18 @@ def _files(log: RunRecord) -> dict[str, Path]:
 
 
 def _name(text: str) -> str:
-    """Return a name that every tracker accepts. Names in logs may contain any characters."""
+    """Convert a name to a name that every tracker accepts.
+
+    Names in logs may contain any characters.
+    """
     return re.sub(r"[^\w.-]+", "_", text).strip("._")[:_LONGEST_NAME] or "_"
 
 
 def _scale(value: Any) -> Scale:
-    """Return a number that a float can represent exactly, a boolean, or a printable line.
+    """Convert a value to a hyperparameter value for trackers.
 
-    An empty string represents a missing value.
+    The result is a boolean, a number that a float can represent exactly, or a printable line. A
+    missing value becomes an empty string.
     """
     return (
         value if isinstance(value, (int, float)) and -(2.0**53) < value < 2.0**53 else _text(value)

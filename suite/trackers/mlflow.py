@@ -1,6 +1,6 @@
-"""Exports runs to MLflow, in an SQLite file or on a server.
+"""Export runs to MLflow, in an SQLite file or on a server.
 
-A run has parameters, metrics, tags, and artifacts.
+An MLflow run has parameters, metrics, tags, and artifacts.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-# MLflow sends usage data by default. The environment variable must be set before MLflow is
+# By default, MLflow sends usage data. The environment variable must be set before MLflow is
 # imported.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-# The export gives up after a minute if a server stops responding. MLflow's default is more than
-# four minutes.
+# With two retries, an export gives up after a minute if a server stops responding. With MLflow's
+# default, it would take more than four minutes.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
@@ -30,35 +30,37 @@ from suite.trackers.exported import ExportedRun, Scalar
 
 _Entity = TypeVar("_Entity")
 _IDENTITY = "suite.run"
-"""Name of the tag by which later exports find a run."""
+"""Name of the tag by which later exports find a run in MLflow."""
 _SQLITE = "sqlite:///"
 _LONGEST_ERROR = 500
 _AT_ONCE = 100
-"""Maximum number of parameters per request. The limit for metrics is ten times as high."""
+"""Maximum number of parameters in a request to MLflow. A request may contain ten times as many
+metrics.
+"""
 _ENDS = {"success": "FINISHED", "interrupted": "KILLED"}
-"""MLflow status for each run status. All other statuses become `FAILED`."""
+"""Maps each run status to an MLflow status. All statuses that are not listed become `FAILED`."""
 
 
 class MLflow:
-    """Runs at an MLflow tracking URI, with an experiment for each workload."""
+    """Exporter of runs to an MLflow store, with an MLflow experiment for each workload."""
 
     def __init__(self, output: str) -> None:
-        """Open the MLflow store.
+        """Open the MLflow store at the tracking URI `output`.
 
         Raises:
-            ValueError: MLflow rejects the store, or a package for its database is missing.
+            ValueError: MLflow rejects the store, or a package for the store's database is missing.
         """
         self._output = output
         with self._one_line_errors():
             self._client = MlflowClient(tracking_uri=output)
         self._artifacts = None
-        # By default, MLflow stores artifacts below the working directory.
+        # By default, MLflow would store artifacts below the working directory.
         if output.startswith(_SQLITE):
             self._artifacts = Path(output.removeprefix(_SQLITE)).absolute().parent / "mlartifacts"
         self._written: dict[str, set[tuple[str, int, int]]] = {}
 
     def add(self, run: ExportedRun) -> int:
-        """Add the new data of a run, and return the number of new scalars.
+        """Write the new data of a run, and return the number of new scalars.
 
         Raises:
             ValueError: MLflow rejects the data, or the server does not respond.
@@ -68,7 +70,7 @@ class MLflow:
 
     @contextlib.contextmanager
     def _one_line_errors(self) -> Iterator[None]:
-        """Convert errors of MLflow, its database, and its connection to a ValueError.
+        """Convert errors of MLflow, its database, and its connection to ValueError.
 
         The message is a single line.
         """
@@ -108,7 +110,7 @@ class MLflow:
             self._client.log_batch(run_id, metrics=batch)
         written.update(_key(scalar) for scalar in new)
         if run.end_ms is not None:
-            # Some tags, such as the status, get their value only at the end.
+            # Some tags, such as the status, are complete only at the end of the run.
             self._client.log_batch(run_id, tags=[RunTag(*tag) for tag in _tags(run).items()])
             for name, file in run.files.items():
                 subfolder = str(PurePosixPath(name).parent)
@@ -119,7 +121,10 @@ class MLflow:
         return len(new)
 
     def _experiment(self, run: ExportedRun) -> str:
-        """Return the id of the workload's experiment, and create the experiment if necessary."""
+        """Return the id of the MLflow experiment for the workload.
+
+        If the experiment does not exist, the method creates it.
+        """
         name = f"time-to-target {run.workload}"
         found = self._client.get_experiment_by_name(name)
         location = None if self._artifacts is None else (self._artifacts / run.workload).as_uri()
@@ -130,7 +135,7 @@ class MLflow:
         )
 
     def _stored(self, run_id: str, run: ExportedRun) -> set[tuple[str, int, int]]:
-        """Return the points that an earlier export has already written."""
+        """Return the points of the curves that an earlier export has already written."""
         names = dict.fromkeys(scalar.name for scalar in run.scalars)
         points = (
             point for name in names for point in self._client.get_metric_history(run_id, name)
@@ -139,10 +144,10 @@ class MLflow:
 
 
 def _tags(run: ExportedRun) -> dict[str, str]:
-    """Return the tags of a run.
+    """Return the MLflow tags of a run.
 
-    The labels are also in the description, which MLflow shows at the top of the run's page, and in
-    the name, which MLflow shows next to the curves.
+    The labels are included in the description, which MLflow shows at the top of the run's page, and
+    in the name, which MLflow shows next to the curves.
     """
     named = {_IDENTITY: run.identity, "labels": run.labels_text}
     return {

@@ -1,7 +1,7 @@
-"""Checks the destination of an export before the tracker's library is imported.
+"""Check the destination of an export before the tracker's library is imported.
 
-Importing the library takes seconds. The error message for an unsuitable destination contains the
-option to change. A server must respond within a time limit.
+Importing the library takes seconds. If the destination is not usable, the error message names the
+option to change. A server must respond within SERVER_SECONDS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from urllib.parse import SplitResult, urlsplit
 from workloads import files
 
 SERVER_SECONDS = 10.0
-"""Timeout in seconds for connecting to a server, and again for its response."""
+"""Timeout in seconds for connecting to a server. The same timeout applies to the server's
+response.
+"""
 _LOCK_SECONDS = 5.0
 _SQLITE = "sqlite:///"
 _SQLITE_HEADER = b"SQLite format 3\0"
@@ -34,15 +36,15 @@ _MLFLOW_REMEDY = f"Set {_MLFLOW_OUTPUT}"
 
 
 def check_store(tracker: str, output: str, setting: str) -> None:
-    """Raise ValueError if `output` is not a usable destination for a tracker.
+    """Raise ValueError if a tracker cannot write to `output`.
 
-    The message is a single line.
+    The error message is a single line.
 
     Args:
         tracker: `tensorboard`, `mlflow`, or `wandb`.
         output: A folder, or the tracking URI of MLflow.
-        setting: The option or environment variable that sets the output, for the message. Examples:
-            `--output x`, `MLFLOW_TRACKING_URI=x`.
+        setting: The option or environment variable that sets the output, for the error message.
+            Examples: `--output x`, `MLFLOW_TRACKING_URI=x`.
     """
     if not output.strip():
         raise ValueError(
@@ -64,7 +66,10 @@ def check_store(tracker: str, output: str, setting: str) -> None:
 
 
 def _check_folder(folder: Path, setting: str, remedy: str) -> None:
-    """Raise ValueError unless files can be created in a folder. The folder may not exist."""
+    """Raise ValueError if no files can be created in a folder.
+
+    The folder may be missing if it can be created.
+    """
     existing = _nearest_existing(folder)
     if not existing.is_dir():
         raise ValueError(f"{setting}: {existing} is not a folder. {remedy}")
@@ -98,9 +103,9 @@ def _check_mlflow(output: str, setting: str) -> None:
 
 
 def _refuse_folder_or_scheme(output: str, scheme: str, setting: str) -> None:
-    """Raise ValueError for a folder or an unknown scheme.
+    """Raise ValueError if `output` is a plain folder or has an unsupported URI scheme.
 
-    MLflow no longer writes to plain folders.
+    MLflow no longer supports plain folders.
     """
     if scheme not in ("", "file"):
         schemes = ", ".join(f"{name}://" for name in ("sqlite", "http", "https", *_DATABASE_PORTS))
@@ -164,18 +169,21 @@ def _is_sqlite(file: Path) -> bool:
 
 
 def _check_server(output: str, address: SplitResult, setting: str) -> None:
-    """Raise ValueError unless a server responds to a request with any status."""
+    """Raise ValueError if a server does not respond to a request.
+
+    A response with any HTTP status is sufficient.
+    """
     if not address.hostname:
         raise ValueError(f"{setting}: it has no host. Set --output http://HOST:PORT")
     try:
         with urllib.request.urlopen(f"{output.rstrip('/')}/health", timeout=SERVER_SECONDS):
             pass
     except urllib.error.HTTPError:
-        return  # The server responds. MLflow itself reports rejected requests.
+        return  # The server responds with an error status. MLflow reports rejected requests later.
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLError):
-            return  # MLflow may be configured to accept the certificate.
+            return  # MLflow may be configured to accept a certificate that Python rejects.
         raise ValueError(_no_answer(setting, reason)) from None
 
 

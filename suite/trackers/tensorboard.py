@@ -1,6 +1,6 @@
-"""Exports runs to TensorBoard, with a folder of event files for each run.
+"""Export runs to TensorBoard, with a folder of event files for each run.
 
-Existing events are read first, so that no event is written twice.
+The exporter first reads the existing events, so that it writes no event twice.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from suite.results.text import markdown_escape
 from suite.trackers.exported import ExportedRun
 
 _Point = tuple[str, int, int]
-"""Tag, step, and milliseconds since 1970 of an event."""
+"""Tag, step, and time in milliseconds since 1970 of a TensorBoard event."""
 _START, _END = "_hparams_/session_start_info", "_hparams_/session_end_info"
 """Tags that TensorBoard's HParams page reads. The page uses only the first event with each tag.
 
-These events are therefore written after the run has ended.
+The exporter therefore writes these events only after the run has ended.
 """
 
 
@@ -38,7 +38,7 @@ class TensorBoard:
         self._files: dict[str, Path] = {}
 
     def add(self, run: ExportedRun) -> int:
-        """Append the new events of a run, and return the number of new scalars."""
+        """Append the new events of a run to its folder, and return the number of new scalars."""
         folder = next(
             self._folder.glob(f"*-{run.identity}"),
             self._folder / f"{safe_name(run.name)}-{run.identity}",
@@ -63,7 +63,8 @@ class TensorBoard:
             events.insert(0, _event(run.start_ms, 0, _text(run)))
         if run.end_ms is not None and not any(tag == _END for tag, _, _ in written):
             events += [
-                _event(run.end_ms, 1, _text(run)),  # Some rows get their value only at the end.
+                # some rows of the table are complete only at the end of the run
+                _event(run.end_ms, 1, _text(run)),
                 _event(run.start_ms, 0, _hparams(_START, _session_start(run))),
                 _event(run.end_ms, 0, _hparams(_END, _session_end(run))),
             ]
@@ -72,9 +73,10 @@ class TensorBoard:
         return len(scalars)
 
     def _append(self, folder: Path, run: ExportedRun, events: list[Event]) -> None:
-        """Append events to a file that only this process writes.
+        """Append events to a new file that no other process writes.
 
-        A killed process may have left an incomplete record at the end of an existing file.
+        The events are not appended to an existing file, because a killed process may have left an
+        incomplete record at its end.
         """
         folder.mkdir(parents=True, exist_ok=True)
         if run.identity not in self._files:
@@ -97,7 +99,10 @@ def _points(path: Path) -> Iterator[_Point]:
 
 
 def _point(event: Event) -> _Point | None:
-    """Return the point of an event, or None for the event with the file version."""
+    """Return the tag, step, and time of an event.
+
+    Returns None for the event that contains the file version.
+    """
     tag = next((value.tag for value in event.summary.value), None)
     return None if tag is None else (tag, event.step, round(event.wall_time * 1000))
 
@@ -107,7 +112,10 @@ def _event(time_ms: int, step: int, value: Summary.Value) -> Event:
 
 
 def _scalar(run: ExportedRun, name: str, value: float) -> Summary.Value:
-    """Return a scalar. Its description, which the chart displays, contains the labels."""
+    """Return a TensorBoard scalar.
+
+    The description of the scalar contains the labels, because the chart displays the description.
+    """
     metadata = SummaryMetadata(
         display_name=name, summary_description=markdown_escape(run.labels_text)
     )
@@ -115,7 +123,7 @@ def _scalar(run: ExportedRun, name: str, value: float) -> Summary.Value:
 
 
 def _text(run: ExportedRun) -> Summary.Value:
-    """Return the labels, tags, and hyperparameters as a table for the Text page."""
+    """Return a table of labels, tags, and hyperparameters for TensorBoard's Text page."""
     rows = {"labels": run.labels_text, **run.tags, **run.hyperparameters}
     lines = [
         f"| {markdown_escape(name)} | {markdown_escape(str(value))} |"

@@ -1,10 +1,11 @@
-"""Exports runs to Weights & Biases as offline runs.
+"""Export runs to Weights & Biases as offline runs.
 
 The user uploads an offline run with `wandb sync`.
 
-The records have the format of the library (`wandb.proto`). `wandb.init` is not called for three
-reasons: it starts a program that may access the network, it uses the time of the export as the time
-of the run, and it adds packages, user, and load of the exporting machine.
+The records have the format of the `wandb` library (`wandb.proto`). The module does not call
+`wandb.init` for three reasons: `wandb.init` starts a program that may access the network, records
+the time of the export as the time of the run, and adds the packages, the user, and the load of the
+exporting machine.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from suite.trackers.exported import ExportedRun
 from workloads.held_folder import held_folder
 
 _HEAD = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
-"""Header of a `.wandb` file (wandb 0.31). The records after the header have the log format of
+"""Header of a `.wandb` file (wandb 0.31). After the header, the file has the log format of
 LevelDB.
 """
 _BLOCK, _FRAME = 32768, struct.Struct("<IHB")
@@ -39,10 +40,10 @@ class WandB:
         self._folder = Path(output, "wandb")
 
     def add(self, run: ExportedRun) -> int:
-        """Write a run that has ended, and return its number of scalars.
+        """Write a run that has ended, and return the number of written scalars.
 
-        The function returns 0 for a run that is in progress or already written, because an offline
-        run cannot be extended.
+        Returns 0 for a run that is in progress or that was already written, because an offline run
+        cannot be extended.
         """
         if run.end_ms is None or any(self._folder.glob(f"offline-run-*-{run.identity}")):
             return 0
@@ -56,7 +57,7 @@ class WandB:
                 copy.parent.mkdir(exist_ok=True)
                 shutil.copyfile(file, copy)
             (written / f"run-{run.identity}.wandb").write_bytes(_framed(_records(run, run.end_ms)))
-            # The folder is renamed last, so a folder with this name is always complete.
+            # The folder is renamed last, so that a folder with the final name is always complete.
             written.rename(self._folder / written.name)
         return len(run.scalars)
 
@@ -74,7 +75,7 @@ def _records(run: ExportedRun, end_ms: int) -> Iterator[Record]:
         record.history.step.num = int(row["_step"])
         for name, value in row.items():
             record.history.item.add(nested_key=[name], value_json=json.dumps(value))
-            # W&B displays the last value of each name.
+            # W&B displays the last value of each scalar as the summary.
             summary.summary.update.add(nested_key=[name], value_json=json.dumps(value))
         yield record
     seconds = (end_ms - run.start_ms) // 1000
@@ -103,9 +104,9 @@ def _head(run: ExportedRun) -> Record:
 
 
 def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
-    """Yield the rows of the run's history, with the columns that W&B normally adds.
+    """Yield the rows of the run's W&B history, with the columns that W&B normally adds.
 
-    A row contains all scalars with the same time and axis.
+    A row contains all scalars that have the same time and axis.
     """
     points: dict[tuple[int, str, int], dict[str, float]] = {}
     for scalar in run.scalars:
@@ -124,8 +125,8 @@ def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
 def _framed(records: Iterator[Record]) -> bytes:
     """Return the content of a `.wandb` file.
 
-    Each record has a number. A record is split at the boundaries of 32 KiB blocks, and each
-    fragment has a checksum.
+    Each record has a number. Records are split at the boundaries of 32 KiB blocks, and each
+    fragment of a record has a checksum.
     """
     data = bytearray(_HEAD)
     for number, record in enumerate(records, start=1):

@@ -1,15 +1,16 @@
 """Asynchronous updates in the training loop (`update=async`).
 
-The module ends each interval of steps, sums the statistics of all workers, and counts staleness.
+The module synchronizes the workers at the end of each interval of steps, sums the statistics of all
+workers, and counts staleness.
 
-With W workers, a step of the schedule consists of W updates. Any worker may compute any of these
-updates, so a slow worker computes fewer updates. No worker waits for a slow worker before the end
-of an interval, which is the end of an epoch or the next evaluation. At the end of an interval, all
-workers synchronize, pull the same weights, and each evaluate a share of the evaluation set, as
-under `update=sync`. When the last requested update is counted, up to W - 1 further updates may be
-in progress.
+With W workers, a step of the learning-rate schedule consists of W updates. Any worker may compute
+any of these updates, so a slow worker computes fewer updates than a fast worker. No worker waits
+for a slow worker before the end of an interval, which is the end of an epoch or the next
+evaluation. At the end of an interval, all workers synchronize and pull the same weights. Each
+worker then evaluates a shard of the evaluation set, as under `update=sync`. When the last requested
+update is counted, up to W - 1 further updates may be in progress.
 
-Each worker iterates over its share of every batch of the run at its individual speed.
+Each worker iterates over its shard of every batch of the run at its individual speed.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ _SUMS = ("steps", "loss", "samples", "data_bytes")
 
 
 def local_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
-    """Yield this worker's share of each batch as a separate batch.
+    """Yield this worker's shard of each batch as a separate batch.
 
-    Empty shares are skipped.
+    Empty shards are skipped.
 
-    The global weight of a yielded batch is the weight of the share, so that its loss is the mean
-    over the share.
+    The global weight of a yielded batch is the weight of the shard, so that its loss is the mean
+    over the shard.
 
     Args:
-        batches: The batches of the run, each with the share of this worker's only device.
+        batches: For each step, a list that contains the shard of this worker's only device.
     """
     for (batch,) in batches:
         if batch.weight_sum > 0:
@@ -60,9 +61,9 @@ def local_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
 
 
 class Asynchronous:
-    """Asynchronous updates of a worker.
+    """Asynchronous updates of one worker.
 
-    On rank 0, an instance also collects the statistics of all workers.
+    The instance on rank 0 also collects the statistics of all workers.
     """
 
     def __init__(self, trainer: Trainer, worker: WorkerContext) -> None:
@@ -74,14 +75,15 @@ class Asynchronous:
 
     @property
     def exchange(self) -> ParameterServerClient:
-        """Return the trainer's connection to the parameter server."""
+        """Return the trainer's client of the parameter server."""
         assert self.trainer.exchange is not None, f"{type(self.trainer).__name__} made no exchange"
         return self.trainer.exchange
 
     def until(self, stop_step: int, steps: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
-        """Yield batches until all workers together have computed the updates before `stop_step`.
+        """Yield batches until all workers together have reached `stop_step`.
 
-        The newest weights are pulled before each batch.
+        The workers have reached `stop_step` when they have computed all updates of the earlier
+        steps. The method pulls the newest weights before each batch.
         """
         while self.exchange.pull() < stop_step * self.worker.world_size:
             batch = next(steps, None)
@@ -94,17 +96,16 @@ class Asynchronous:
     ) -> tuple[TrainStats, int, int] | None:
         """Wait for all workers at the end of an interval, and pull the final weights.
 
-        The weights include all updates of the interval. All workers must call this method
+        The final weights include all updates of the interval. All workers must call this method
         (collective call).
 
         Args:
             stats: Number of this worker's steps in the interval, and the mean loss of its updates.
-            samples: Number of samples that this worker trained on.
-            data_bytes: Size of the arrays that this worker trained on, in bytes.
+            samples: Number of samples on which this worker trained.
+            data_bytes: Size in bytes of the batches on which this worker trained.
 
         Returns:
-            The statistics, samples, and bytes of all workers on rank 0, and None on all other
-            ranks.
+            On rank 0, the statistics, samples, and bytes of all workers. On all other ranks, None.
         """
         staleness = self.exchange.staleness
         local = {
@@ -117,7 +118,8 @@ class Asynchronous:
         }
         gathered = self.trainer.gather(local)
         staleness.clear()
-        # No worker continues before rank 0 has received the results of all workers.
+        # This barrier makes all workers wait until rank 0 has received the statistics of all
+        # workers.
         self.trainer.broadcast(0.0)
         self.exchange.pull()
         return None if gathered is None else self._added(gathered)
@@ -146,7 +148,7 @@ class Asynchronous:
         self.updates = [0] * self.worker.world_size
 
     def statistics(self, seconds: float) -> dict[str, Json]:
-        """Return the statistics for the log.
+        """Return the statistics of the asynchronous updates for the log.
 
         Args:
             seconds: Training time, from which the updates per second of each worker are computed.

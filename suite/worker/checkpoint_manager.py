@@ -1,6 +1,6 @@
-"""Writes checkpoints of a run, and resumes a run from a checkpoint.
+"""Write checkpoints of a run, and resume a run from a checkpoint.
 
-The setting `checkpoint=…` is described in docs/how-to/resume_and_checkpoints.md.
+docs/how-to/resume_and_checkpoints.md describes the setting `checkpoint=…`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from workloads import files
 from workloads.api import EpochSchedule, Json, Trainer, WorkerContext
 
 MAX_STEPS = 1_000_000
-"""Maximum number of steps between two checks of the clock."""
+"""Maximum number of steps between two checks whether a checkpoint is due."""
 
 
 class CheckpointManager:
-    """Decides in each worker when to write a checkpoint, and writes it on rank 0.
+    """Decides when to write checkpoints, writes checkpoints, and restores a run.
 
-    All workers stop for a checkpoint at the same step: after whole epochs, or after a time that
-    rank 0 measures. For a time, rank 0 measures the time at check steps and broadcasts the number
-    of steps until the next check. Steps in between do not wait for a message.
+    Each worker has a manager, but only rank 0 writes files. All workers stop for a checkpoint at
+    the same step. The interval between checkpoints is a number of epochs or a time. If the interval
+    is a time, rank 0 measures the time at check steps and broadcasts the number of steps until the
+    next check step. Between check steps, workers do not wait for a broadcast.
 
-    All workers have the same model state. A checkpoint file contains this state, the position in
-    the data, and the log so far. The controller keeps the newest two files. To resume a run, the
-    controller moves the newest complete file into the folder of the new attempt and writes its path
-    to run.json (`resume_from`). Each worker then calls `restore` after `setup`.
+    All workers have the same model state. A checkpoint file contains the model state, the position
+    in the data, and the log up to the checkpoint. The controller keeps the two newest files. To
+    resume a run, the controller moves the newest complete file into the folder of the new attempt
+    and writes its path to run.json (`resume_from`). Each worker then calls `restore` after `setup`.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class CheckpointManager:
         self._seconds = 60.0 * int(every.removesuffix("min")) if every.endswith("min") else 0.0
         self._epochs = int(every) if every and not self._seconds else 0
         self._epochs_done = 0
-        """Number of epochs that were complete at the last check."""
+        """Number of epochs that were complete at the previous check."""
         self._start_count(0)
 
     def _start_count(self, step: int) -> None:
@@ -66,13 +67,17 @@ class CheckpointManager:
         self._checked_step, self._check_step = step, step + 1
 
     def next_check_step(self, stop_step: int) -> int:
-        """Return the step at which training pauses to check the clock, at most `stop_step`."""
+        """Return the next step at which to check whether a checkpoint is due.
+
+        The step is at most `stop_step`.
+        """
         return min(stop_step, self._check_step) if self._seconds else stop_step
 
     def should_save(self, step: int) -> bool:
         """Check whether to write a checkpoint after `step` steps.
 
-        If the interval is a time, all workers must call this method (collective call).
+        If the interval between checkpoints is a time, all workers must call this method (collective
+        call).
         """
         if self._epochs:
             before, self._epochs_done = self._epochs_done, self.epochs.epoch_of(step)
@@ -96,8 +101,8 @@ class CheckpointManager:
 
         Args:
             step: Number of completed steps.
-            loop_state: State of the loop, without `contention`.
-            contention: This worker's measurements of CPU and GPU contention so far.
+            loop_state: State of the training loop, without `contention`.
+            contention: CPU and GPU contention that this worker has measured since `run_start`.
         """
         begin = perf_counter()
         self.heartbeat.update(phase="checkpoint")
@@ -128,14 +133,17 @@ class CheckpointManager:
                     {"seconds": round(perf_counter() - begin, 6), **written},
                     step=step,
                 )
-            # Without this barrier, workers would wait for rank 0 inside a timed step.
+            # Without this barrier, the other workers would wait for rank 0 during the next timed
+            # step.
             self.trainer.broadcast(0.0)
 
     def restore(self) -> tuple[int, LoopState]:
-        """Load the trainer's state from the checkpoint of a resumed run, after `setup`.
+        """Load the trainer's state from the checkpoint of a resumed run.
+
+        Call this method after `setup`.
 
         Returns:
-            Number of completed steps, and the state of the loop.
+            Number of completed steps, and the state of the training loop.
         """
         earlier = checkpoint_files.read(_resumed_from(self.run_spec))
         self.trainer.load_state_dict(earlier.state)
@@ -173,10 +181,10 @@ def _resumed_from(run: RunSpec) -> Path:
 
 
 def load_resumed_log(run: RunSpec) -> Checkpoint:
-    """Return the checkpoint of a resumed run without the trainer's state.
+    """Return the checkpoint of a resumed run, without the trainer's state.
 
-    The first lines of its log are updated, because the labels and the reasons for the open division
-    may differ from those of the interrupted attempt.
+    The first lines of the checkpoint's log are updated, because the labels and the reasons for the
+    open division may differ from those of the interrupted attempt.
     """
     earlier = checkpoint_files.read(_resumed_from(run), with_state=False)
     lines = earlier.log.splitlines(keepends=True)

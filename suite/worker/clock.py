@@ -1,6 +1,6 @@
-"""Compares the clock of a run with the kernel's uptime.
+"""Compare the clock of a run with the kernel's uptime.
 
-The comparison detects a fake clock (libfaketime).
+The comparison detects clocks that are manipulated with libfaketime.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from suite.machine import sysfiles
 
 UPTIME = Path("/proc/uptime")
 TOLERANCE_SECONDS = 0.5
-"""Allowed difference between the clocks in seconds, in addition to `TOLERANCE_SHARE`."""
+"""Constant part of the allowed difference between the two clocks, in seconds. `TOLERANCE_SHARE` is
+added.
+"""
 TOLERANCE_SHARE = 1e-3
-"""Allowed difference between the clocks as a fraction of the elapsed time.
+"""Allowed difference between the two clocks, as a fraction of the elapsed time.
 
-A small tolerance is sufficient, because NTP adjusts both clocks equally.
+A small fraction is sufficient, because NTP adjusts both clocks equally.
 """
 
 
 class ClockCheck:
-    """Compares the monotonic clock, by which a run is timed, with the kernel's uptime.
+    """Compares the monotonic clock, which times a run, with the kernel's uptime.
 
     The uptime is read from /proc/uptime.
     """
@@ -30,7 +32,10 @@ class ClockCheck:
         self._start: tuple[float, float] | None = None
 
     def begin(self) -> None:
-        """Start the comparison. Without /proc/uptime, `check` always succeeds."""
+        """Start the comparison of the clocks.
+
+        If /proc/uptime is missing, `check` never raises an error.
+        """
         uptime = _uptime_seconds()
         self._start = None if uptime is None else (time.monotonic(), uptime)
 

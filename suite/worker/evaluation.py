@@ -1,6 +1,6 @@
-"""Evaluates a model.
+"""Evaluate a model.
 
-Evaluation predicts on the devices, computes per-sample results in threads, gathers the results, and
+The devices predict, threads compute the per-sample results, and rank 0 gathers the results and
 computes the metrics.
 """
 
@@ -34,7 +34,7 @@ def evaluate(
         trainer: The trainer, which predicts.
         data: The source of evaluation batches.
         heartbeat: The heartbeat of this worker.
-        patience_seconds: Maximum time of gathering and scoring before the watchdog may report a
+        patience_seconds: Maximum duration of gathering and scoring before the watchdog may report a
             hang.
     """
     local = merge(measured(workload, trainer, data, heartbeat))
@@ -49,7 +49,9 @@ def evaluate(
 def targets_reached(
     scores: Mapping[str, float], targets: Mapping[str, float], falling_metrics: Collection[str] = ()
 ) -> bool:
-    """Return True if every metric has reached its target. Return False without targets.
+    """Return True if every metric has reached its target.
+
+    Returns False if there are no targets.
 
     Args:
         scores: Value of each metric. NaN does not reach any target.
@@ -66,8 +68,9 @@ def targets_reached(
 def eval_accuracy_value(scores: Mapping[str, float], targets: Mapping[str, float]) -> Json:
     """Return the value of `eval_accuracy` in the log.
 
-    The value is a number if a single metric has a target. Otherwise the value is an object with all
-    metrics that have targets. Without targets, the value includes all metrics.
+    If a single metric has a target, the value is a number. If several metrics have targets, the
+    value is an object with these metrics. If no metric has a target, the value is an object with
+    all metrics.
     """
     names = [name for name in targets if name in scores] or list(scores)
     return scores[names[0]] if len(names) == 1 else {name: scores[name] for name in names}
@@ -91,7 +94,7 @@ def measured(
         for batch, output in outputs:
             heartbeat.update()
             waiting.append(pool.submit(workload.eval_batch_metrics, batch, output))
-            # The limit bounds the memory of waiting outputs.
+            # The limit on the number of waiting outputs also limits the host memory that they use.
             if len(waiting) > workload.measure_threads:
                 yield waiting.popleft().result()
         for result in waiting:
@@ -101,9 +104,10 @@ def measured(
 
 @contextlib.contextmanager
 def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[None]:
-    """Update the heartbeat for up to `patience_seconds` while the block runs.
+    """Update the heartbeat in the background while the `with` block runs.
 
-    The block is a single long call that cannot update the heartbeat.
+    The updates stop after `patience_seconds`. They are needed because the block is a single long
+    call that cannot update the heartbeat.
     """
     ended = threading.Event()
 
@@ -123,7 +127,7 @@ def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[
 
 
 def merge(parts: Iterable[Arrays]) -> dict[str, np.ndarray]:
-    """Concatenate the per-sample arrays of several batches or workers on the first axis."""
+    """Concatenate the per-sample arrays of batches or workers along the first axis."""
     kept = [part for part in parts if part]
     return {
         name: np.concatenate([part[name] for part in kept]) for name in (kept[0] if kept else {})

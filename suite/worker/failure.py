@@ -1,4 +1,4 @@
-"""Describes why a worker failed: status of the run, reason, and reason code."""
+"""Determine why a worker failed: status of the run, reason, and reason code."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _OUT_OF_MEMORY = (
 
 
 def status_of(error: BaseException) -> str:
-    """Return `oom` or `failed`.
+    """Return the run status `oom` or `failed` for an exception.
 
-    The function searches the type and the text of the exception for phrases, because each framework
-    raises a different type.
+    The function searches the type name and the message of the exception for phrases, because each
+    framework raises a different exception type.
     """
     text = f"{type(error).__name__}: {error}".lower()
     if isinstance(error, MemoryError) or "outofmemory" in text or "resourceexhausted" in text:
@@ -32,10 +32,10 @@ def status_of(error: BaseException) -> str:
 
 
 def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
-    """Return the code of an error, and a one-line description.
+    """Return the reason code of an exception, and a one-line description.
 
-    The line contains the exception and its source location. If a disk is full, the line also names
-    the disk.
+    The description contains the exception and its source location. If a disk is full, the
+    description also names the disk.
     """
     location = ""
     if status_of(error) == "failed":

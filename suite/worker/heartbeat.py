@@ -1,4 +1,4 @@
-"""Heartbeat of a worker: a small JSON file with its latest status.
+"""Heartbeat of a worker: a small JSON file with the worker's latest status.
 
 The worker writes the file, and the controller reads the file.
 """
@@ -20,12 +20,12 @@ from workloads.api import Json
 
 INTERVAL_SECONDS = 0.5
 STACK_SIGNAL = signal.SIGUSR2
-"""Signal on which a worker writes the Python stacks of its threads to its text log."""
+"""On this signal, a worker writes the Python stacks of its threads to its text log."""
 
 
 @dataclass
 class WorkerStatus:
-    """Latest status of a worker, which is the content of its heartbeat file."""
+    """Latest status of a worker, which is written to the worker's heartbeat file."""
 
     process: int
     pid: int
@@ -37,7 +37,7 @@ class WorkerStatus:
     count: int = 0
     """Number of heartbeat updates.
 
-    The number also increases while `step` is constant, such as during an evaluation.
+    This number increases even if `step` does not change, such as during an evaluation.
     """
     samples: int = 0
     elapsed_seconds: float | None = None
@@ -46,19 +46,21 @@ class WorkerStatus:
     contention: Mapping[str, Json] = field(default_factory=dict)
     """CPU and GPU contention from `run_start` to `run_stop` (`suite.machine.contention`).
 
-    Empty before `run_stop`.
+    Empty until `run_stop`.
     """
     code_digest: str = ""
-    """Digest of the code that the worker imported. Empty before the trainer is loaded."""
+    """Digest of the code that the worker has imported. Empty until the trainer is loaded."""
     code_root: str = ""
-    """Folder of the checkout, or of the installed packages, from which the worker imported its
+    """Folder of the checkout, or of the installed packages, from which the worker has imported its
     code.
     """
     status: str = ""
-    """Empty while the worker runs, and a `status.json` status after the worker has finished."""
+    """Empty while the worker runs. After the worker has finished, one of the statuses of
+    `status.json`.
+    """
     reason: str = ""
     code: str = ""
-    """Value of an `EndCode` (suite/common/run_end.py). The code is set together with `reason`."""
+    """Code of the `reason` (value of an `EndCode`, see suite/common/run_end.py)."""
 
 
 class HeartbeatWriter:
@@ -66,15 +68,15 @@ class HeartbeatWriter:
 
     The controller and the workers communicate through three files in the folder of a run:
 
-    1. The controller writes run.json, then starts the workers. run.json contains everything that a
+    1. The controller writes run.json, then starts the workers. run.json contains all data that a
        worker needs.
     2. Each worker calls `update` at every step. The heartbeat file is replaced at most twice per
        second, and immediately when the phase changes. Each call increments `count`. If `count` does
-       not change for the duration of the watchdog timeout, the run is `hung`.
-    3. A worker calls `finish` as its last write. A worker that exits without calling `finish` has
-       died.
+       not change for the duration of the watchdog timeout, the run has the status `hung`.
+    3. A worker calls `finish` as its last write. If a worker exits without calling `finish`, the
+       worker has died.
     4. The controller (`RunMonitor`) reads the heartbeats ten times per second. The controller
-       decides which process failed first, ends all other processes (`Supervisor`), and writes
+       determines which process failed first, ends all other processes (`Supervisor`), and writes
        status.json.
 
     If a worker runs on a remote machine, an agent copies its heartbeats to the controller. The
@@ -91,7 +93,8 @@ class HeartbeatWriter:
     def start_clock(self, elapsed_seconds: float = 0.0) -> None:
         """Start the clock of the run.
 
-        For a resumed run, `elapsed_seconds` is the time since its `run_start`.
+        Args:
+            elapsed_seconds: Time since `run_start` in seconds, if the run was resumed.
         """
         self._run_start = time.monotonic() - elapsed_seconds
 
@@ -117,8 +120,8 @@ class HeartbeatWriter:
 
         Args:
             status: A status of `status.json`.
-            reason: A single line of text.
-            code: Value of the `EndCode` that belongs to the reason.
+            reason: Reason for the status in a single line.
+            code: Value of the `EndCode` for the reason.
         """
         self.state.phase, self.state.status, self.state.reason, self.state.code = (
             "done",
@@ -129,7 +132,7 @@ class HeartbeatWriter:
         self.write()
 
     def write(self) -> None:
-        """Write the heartbeat file now."""
+        """Write the heartbeat file immediately."""
         self._written = time.monotonic()
         self.state.elapsed_seconds = self.elapsed_seconds()
         write_atomically(self._path, json.dumps(asdict(self.state)))
@@ -141,6 +144,6 @@ def read_heartbeat(folder: Path, process: int) -> WorkerStatus | None:
         value: Mapping[str, object] = files.read_json(heartbeat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    # A different version of the suite may write additional fields.
+    # A worker with a different version of the suite may write additional fields.
     names = {item.name for item in fields(WorkerStatus)}
     return WorkerStatus(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Writes the log lines that identify the run and list its settings.
+"""Write the log lines that identify the run and list its settings.
 
 docs/reference/log_format.md defines these lines.
 """
@@ -15,14 +15,14 @@ from suite.worker.runlog import RunLog
 from workloads.api import LoggedSettings, Settings, Workload, field_names, share_of_samples
 
 PATHS = ("backbone_weights",)
-"""Options whose value is a file path on this machine. These options are not logged."""
+"""Options that contain a file path on this machine. These options are not logged."""
 OPTIONAL = ("falling_metrics", "epoch_unit")
 """Settings that are logged only if they differ from their default."""
 _DEFAULTS = LoggedSettings()
 
 
 def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """Write the lines that identify the run.
+    """Write the log lines that identify the run.
 
     These lines are the submission keys, `cache_clear`, and `suite_run`
     (docs/reference/log_format.md).
@@ -99,10 +99,10 @@ def machine_digest(name: str) -> str:
 
 
 def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """Write the log lines with the settings and the data of the run.
+    """Write the log lines with the settings of the run and the sizes of its data set.
 
     These lines are the seed, the batch size, the keys of the workload, and the sample counts of the
-    data.
+    data set.
 
     Args:
         log: The log of the run.

@@ -4,14 +4,15 @@
     cache_clear > run_start > setup() > open_data()                                   (rules=v0.5)
         > [block: train > evaluate: predict > measure > gather > score > broadcast]* > run_stop
 
-The log of a resumed run begins with the lines up to its checkpoint. The run then calls `setup`,
-logs `suite_continued`, and continues to train.
+The log of a resumed run begins with the log lines up to the checkpoint. A resumed run then calls
+`setup`, logs `suite_continued`, and continues to train.
 
 The loop trains until the next evaluation step, evaluates, and decides whether to continue. The same
-code runs in every process, but only rank 0 writes the log. A step depends on the mode:
+code runs in every process, but only rank 0 writes the log. The mode determines what a step
+computes:
 
-    train              forward, backward, sum of gradients over replicas, update
-    forward_backward   the same without the update
+    train              forward pass, backward pass, all-reduce of the gradients, update
+    forward_backward   the same as `train`, but without the update
     forward            the loss of a training batch, without gradients
     inference          the outputs of an evaluation batch, from `predict`
 
@@ -21,8 +22,8 @@ evaluation set. Runs with mode `forward_backward` or `forward` never evaluate.
 Under `update=async`, each update uses the gradient of a single worker. With W workers, a step
 consists of W updates (suite/worker/asynchronous.py).
 
-The first `timing.warmup_steps` steps are not measured: times and throughput exclude them. Under
-`timing=steps`, each step is timed separately (suite/worker/step_times.py).
+The first `timing.warmup_steps` steps are not measured, so times and throughput exclude these steps.
+Under `timing=steps`, each step is timed separately (suite/worker/step_times.py).
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ from workloads.api import (
 
 @dataclass(frozen=True)
 class Outcome:
-    """Status of a run at its end, and the reason for a missed target."""
+    """Status of a run at its end, and the reason if the run missed its target."""
 
     status: str
-    """`success` or `target_missed`. The status is equal on all ranks."""
+    """`success` or `target_missed`. All ranks have the same status."""
     reason: str = ""
-    """Reason for the missed target. The reason includes the scores only on rank 0."""
+    """Reason why the run missed its target. Only on rank 0, the reason includes the scores."""
 
 
 class Loop:
@@ -108,14 +109,17 @@ class Loop:
         self.checkpoints = CheckpointManager(run, workload.epochs, trainer, worker, log, heartbeat)
         self.clock_check = ClockCheck()
         self.started = False
-        """True if `run_start` has been logged."""
+        """True after `run_start` has been logged."""
         self.position = 0
-        """Number of steps in the checkpoint from which the run resumed, or 0."""
+        """Number of completed steps in the checkpoint from which the run resumed. 0 if the run
+        was not resumed.
+        """
 
     def run(self) -> Outcome:
         """Train until the end of the run.
 
-        An exception after `run_start` is logged as an aborted run and raised again.
+        If an exception occurs after `run_start`, the run is logged as aborted, and the exception is
+        raised again.
 
         Returns:
             How the run ended.
@@ -133,7 +137,7 @@ class Loop:
             outcome = self._train_to_stop()
         except Exception as error:
             if self.started:
-                # The exception may itself mean that the log cannot be written.
+                # The caught exception may have occurred because the log cannot be written.
                 with contextlib.suppress(OSError):
                     self._stop_clock(
                         status="aborted", reason=one_line(error), code=code_of(error).value
@@ -155,7 +159,7 @@ class Loop:
     def _resume(self) -> None:
         """Restore the run from its checkpoint.
 
-        The log already contains the lines of the setup.
+        The log from the checkpoint already contains the setup lines.
         """
         self.started = True
         self.clock_check.begin()
@@ -188,9 +192,9 @@ class Loop:
         self.heartbeat.write()
 
     def _fewer_threads(self) -> dict[str, Json]:
-        """Return the threads per device if `auto` chose fewer threads than cores.
+        """Return the number of threads per device if `auto` chose fewer threads than cores.
 
-        `auto` chooses fewer threads if foreign programs use some of the cores.
+        `auto` chooses fewer threads if unrelated programs use some of the cores.
         """
         threads, chosen = (
             self.trainer.threads_per_device,
@@ -205,7 +209,7 @@ class Loop:
     def _build(self) -> None:
         self.heartbeat.update(phase="setup")
         # If setup is timed, a separate warm-up saves no time, because it takes as long as compiling
-        # at the first step.
+        # in the first step.
         warmup = not self.workload.round.setup_is_timed
         self.trainer.beat = self.heartbeat.update
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warmup)
@@ -241,8 +245,8 @@ class Loop:
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 if stop <= self.position:
                     continue
-                # For a partially completed block, `restore` has already loaded the block from the
-                # checkpoint.
+                # If the run resumes in the middle of a block, `restore` has already loaded the
+                # block from the checkpoint.
                 if first >= self.position:
                     self.earlier_samples += self.block.samples
                     self.block = Block(number, first, stop)
@@ -276,16 +280,16 @@ class Loop:
             self.asynchronous.clear()
 
     def _batches(self, data: DataPipeline, count: int) -> Iterator[list[Batch]]:
-        if self.asynchronous is not None:  # A single worker may have to compute all updates.
+        if self.asynchronous is not None:  # a single worker may have to compute all updates
             return local_batches(data.train(0, count * self.worker.world_size))
         if self.settings.mode != "inference":
             return data.train(self.position, count)
         return itertools.islice(evaluated_again(data), count)
 
     def _blocks(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield the blocks from the end of the warm-up to the step limit.
+        """Yield the training blocks from the end of the warm-up to the step limit.
 
-        A block is (first step, stop step, whether to evaluate at the stop step).
+        Each block is a tuple (first step, stop step, whether to evaluate at the stop step).
         """
         first = self.settings.timing_warmup_steps
         limit = first + self.stop.limit_steps
@@ -305,7 +309,10 @@ class Loop:
             yield first, limit, False
 
     def _run_block(self, steps: Iterator[list[Batch]], data: DataPipeline, evaluates: bool) -> bool:
-        """Train and evaluate a block. Return True if every target is reached."""
+        """Train and evaluate a block.
+
+        Returns True if all targets are reached.
+        """
         block, epochs = self.block, self.workload.epochs
         first_epoch, last_epoch = (
             epochs.epoch_of(block.first_step) + 1,
@@ -339,9 +346,9 @@ class Loop:
         return reached
 
     def _epoch_num(self, epoch: int) -> int:
-        """Return the epoch number in the log for an epoch (1, 2, …).
+        """Return the logged number of an epoch, where `epoch` is 1 for the first epoch.
 
-        The round defines the number of the first epoch in the log.
+        The round determines the logged number of the first epoch.
         """
         return epoch - 1 + self.workload.round.first_epoch
 
@@ -357,7 +364,7 @@ class Loop:
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """Run the steps from `first_step` to `stop_step` - 1.
 
-        Training pauses whenever a checkpoint may be due.
+        Training pauses at each step at which a checkpoint may be due.
         """
         while first_step < stop_step:
             stop = self.checkpoints.next_check_step(stop_step)
@@ -375,7 +382,7 @@ class Loop:
             self.checkpoints.save(step, loop_state, self.contention.end())
 
     def _timed_steps(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
-        """Run the steps of the mode, and add the time and the loss to the block.
+        """Run the steps of the mode, and add their time and loss to the block.
 
         The method returns when the devices have finished.
         """
@@ -409,7 +416,7 @@ class Loop:
     ) -> TrainStats:
         """Run asynchronous updates.
 
-        On rank 0, the samples and bytes of all workers are added to the block.
+        On rank 0, the samples and bytes of all workers are added to the current block.
         """
         samples, data_bytes = self.block.samples, self.block.data_bytes
         stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
@@ -417,7 +424,7 @@ class Loop:
             self.block.samples - samples,
             self.block.data_bytes - data_bytes,
         )
-        # `sync_workers` waits for the last update of every worker.
+        # `sync_workers` may wait a long time for the last update of every worker.
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             totals = asynchronous.sync_workers(stats, local_samples, local_bytes)
         if totals is None:
@@ -440,7 +447,7 @@ class Loop:
     def _watched(self, batches: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
         """Yield the batches, count their samples, and update the heartbeat.
 
-        The time that training waits for each batch is also measured.
+        The method also measures how long training waits for each batch.
         """
         step = self.position
         while True:
@@ -482,7 +489,7 @@ class Loop:
         met = scores is not None and targets_reached(
             scores, self.settings.targets, self.settings.falling_metrics
         )
-        # All ranks wait for the scores of rank 0.
+        # All other ranks wait for the scores of rank 0.
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
@@ -550,10 +557,10 @@ class Loop:
 
 
 def evaluated_again(data: DataPipeline) -> Iterator[list[Batch]]:
-    """Yield the evaluation batches repeatedly in an endless loop.
+    """Yield the evaluation batches in an endless loop.
 
     Raises:
-        ValueError: The data set has no evaluation batches, so the loop would never yield.
+        ValueError: The data set has no evaluation batches, so the loop would never yield a batch.
     """
     while True:
         empty = True
@@ -565,14 +572,14 @@ def evaluated_again(data: DataPipeline) -> Iterator[list[Batch]]:
 
 
 def code_of(error: BaseException) -> EndCode:
-    """Return the code of an exception that ended a run."""
+    """Return the reason code of an exception that ended a run."""
     return EndCode.DIVERGED if isinstance(error, NonFiniteLossError) else EndCode.ERROR
 
 
 def one_line(error: BaseException) -> str:
-    """Return the type of an exception and the first line of its text.
+    """Return the type of an exception and the first line of its message.
 
-    If the text is a traceback, as in exceptions of MXNet, its last line is used.
+    If the message is a traceback, as in exceptions of MXNet, the last line is used instead.
     """
     lines = str(error).strip().splitlines()
     if lines and lines[0].startswith("Traceback "):

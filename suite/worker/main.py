@@ -16,8 +16,8 @@ from pathlib import Path
 from suite.launch.children import die_with_parent
 
 if __name__ == "__main__":
-    # The call comes before slow imports, so that the process also ends if its parent ends during
-    # the imports.
+    # This call precedes slow imports, so that this process also ends if its parent ends during the
+    # imports.
     die_with_parent()
 
 from suite.common.registry import load_trainer, load_workload
@@ -38,7 +38,7 @@ from workloads.api import WorkerContext
 def redirect_output(path: Path) -> None:
     """Append standard output and standard error to the text log at `path`.
 
-    The output of native code is also redirected.
+    Output of native code, such as C libraries, is also redirected.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)
@@ -49,8 +49,8 @@ def redirect_output(path: Path) -> None:
 def pin_to_cores(worker: WorkerContext) -> None:
     """Restrict this process to the cores of its devices, or to the cores near its GPUs.
 
-    If the devices are cores, the environment variables of the numerical libraries are also set to
-    the threads per device. The function must be called before a framework is imported.
+    If the devices are CPU cores, the thread count of the numerical libraries is also set through
+    environment variables. The function must be called before a framework is imported.
     """
     gpus = [
         int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")
@@ -63,9 +63,9 @@ def pin_to_cores(worker: WorkerContext) -> None:
 
 
 def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> None:
-    """Run the loop in this process, and write how it ended to the heartbeat.
+    """Run the training loop in this process, and write the outcome to the heartbeat.
 
-    Exceptions of the loop propagate.
+    Exceptions of the training loop propagate.
 
     Args:
         run: The run.
@@ -88,7 +88,8 @@ def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> Non
             run = replace(run, code_digest=code)
             metrics = JsonLines(folder / "metrics.jsonl" if first else None)
             outcome = Loop(run, workload, trainer, worker, log, metrics, heartbeat).run()
-            # The code may have changed since the first report, and more modules are loaded now.
+            # The digest is reported again, because the code may have changed and more modules have
+            # been imported.
             _report_code(run, heartbeat)
             heartbeat.finish(outcome.status, outcome.reason)
         finally:
@@ -97,16 +98,16 @@ def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> Non
 
 
 def _report_code(run: RunSpec, heartbeat: HeartbeatWriter) -> str:
-    """Report the digest of the imported code to the controller, and return the digest."""
+    """Report the digest of the imported code in the heartbeat, and return the digest."""
     code = loaded_code(run.settings.workload, run.settings.framework)
     heartbeat.state.code_digest, heartbeat.state.code_root = code.digest, code.root
     return code.digest
 
 
 def main() -> int:
-    """Run a worker.
+    """Run a worker process and return its exit code.
 
-    The exit code is 0 if the run trained to its end, even if it missed its target.
+    The exit code is 0 if the run trained to its end, even if the run missed its target.
     """
     run = read_run(Path(sys.argv[1])).seen_by_workers()
     worker = resolve_thread_count(worker_context_from_env(run), run.settings)
@@ -120,15 +121,15 @@ def main() -> int:
     try:
         work(run, worker, heartbeat)
     except Exception as error:
-        with contextlib.suppress(OSError):  # On a full disk, the text log cannot be written.
+        with contextlib.suppress(OSError):  # the text log cannot be written if the disk is full
             traceback.print_exc()
             sys.stderr.flush()
-        # The heartbeat is written after the text log, because readers of the heartbeat may open the
-        # text log.
+        # The text log is written before the heartbeat, because a reader of the heartbeat may open
+        # the text log.
         if not heartbeat.state.status:
             code, reason = end_of(error, run)
             heartbeat.finish(status_of(error), reason, code.value)
-        os._exit(1)  # Exit handlers of a framework may wait for peers that no longer exist.
+        os._exit(1)  # exit handlers of a framework may wait for other ranks that no longer exist
     return 0
 
 

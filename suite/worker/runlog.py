@@ -1,8 +1,8 @@
-"""Writes the log of a run as mllog lines through the mlperf-logging package.
+"""Write the log of a run as mllog lines through the mlperf-logging package.
 
 Each line is flushed immediately.
 
-A line that cannot be written ends the run. Python's logging module hides such errors, so the
+If a line cannot be written, the run ends. Python's logging module hides write errors, so the log
 handler stores the error and `RunLog` raises it.
 """
 
@@ -26,9 +26,9 @@ from workloads import files
 from workloads.api import Json
 
 LOG_BYTES = 1 << 30
-"""Maximum size of a run's log that is read."""
+"""Maximum size in bytes of a log that is read."""
 LAST_BYTES = 1 << 16
-"""Number of bytes at the end of a log that are searched for the last record."""
+"""Number of bytes at the end of a log in which the last record is searched."""
 
 
 SEARCHED_TEXTS = (
@@ -47,7 +47,7 @@ is not the key of the line.
 
 
 class _LineHandler(logging.Handler):
-    """Writes each record as a line, flushes it, and stores the first error in `failure`."""
+    """Writes and flushes each log record as a line, and stores the first write error."""
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__()
@@ -57,10 +57,10 @@ class _LineHandler(logging.Handler):
         self.failure: Exception | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record as a line.
+        """Write a log record as a line.
 
         A record with a level above INFO counts as a failure, because mllog reports encoding
-        failures with such levels.
+        failures at such levels.
         """
         try:
             if record.levelno > logging.INFO:
@@ -74,7 +74,8 @@ class _LineHandler(logging.Handler):
 class RunLog:
     """Log of a run, `result_N.txt`.
 
-    Time stamps are the wall clock time at the start plus the time of a monotonic clock.
+    A time stamp is the wall-clock time at the start of the log plus the elapsed time of a monotonic
+    clock.
     """
 
     def __init__(self, path: Path | None, append: bool = False) -> None:
@@ -102,16 +103,17 @@ class RunLog:
         self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=str(PROJECT))
 
     def written(self) -> bytes:
-        """Flush the log to disk, and return all lines that were written so far."""
+        """Flush the log to disk, and return all lines that have been written."""
         if self._path is None or self._handler is None:
             return b""
         os.fsync(self._handler.stream.fileno())
         return files.read_bytes(self._path, LOG_BYTES)
 
     def seconds_since(self, key: str) -> float:
-        """Return the seconds since the first line with this key, or 0 without such a line.
+        """Return the seconds since the first log line with a key.
 
-        Only lines that existed when the log was opened are searched.
+        Returns 0 if no line has the key. Only lines that existed when the log was opened are
+        searched.
         """
         if self._path is None:
             return 0.0
@@ -119,15 +121,24 @@ class RunLog:
         return 0.0 if first_ms is None else max(0.0, self._time_ms() - first_ms) / 1e3
 
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Write an INTERVAL_START line. Raise OSError if the line cannot be written."""
+        """Write an INTERVAL_START line.
+
+        Raises OSError if the line cannot be written.
+        """
         self._write("start", key, value, metadata)
 
     def end(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Write an INTERVAL_END line. Raise OSError if the line cannot be written."""
+        """Write an INTERVAL_END line.
+
+        Raises OSError if the line cannot be written.
+        """
         self._write("end", key, value, metadata)
 
     def event(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Write a POINT_IN_TIME line. Raise OSError if the line cannot be written."""
+        """Write a POINT_IN_TIME line.
+
+        Raises OSError if the line cannot be written.
+        """
         self._write("event", key, value, metadata)
 
     def close(self) -> None:
@@ -159,7 +170,10 @@ class RunLog:
             ) from self._handler.failure
 
     def _time_ms(self) -> int:
-        """Return the milliseconds since 1970. The value never decreases within a log."""
+        """Return the current time in milliseconds since 1970.
+
+        The time never decreases within a log.
+        """
         self._last_ms = max(
             self._last_ms, int(self._start_ms + (time.monotonic() - self._start) * 1e3)
         )
@@ -179,9 +193,9 @@ def escape_searched_texts(line: str, key: str) -> str:
 
 
 def _end_of(path: Path) -> IO[str]:
-    """Open a log to append lines.
+    """Open an existing log to append lines.
 
-    If a killed run left an incomplete last line, a line end is appended first.
+    If a killed run left an incomplete last line, the function first appends a line break.
     """
     with open(path, "rb") as log:
         whole = not log.seek(0, os.SEEK_END) or (log.seek(-1, os.SEEK_END), log.read(1))[1] == b"\n"
@@ -192,9 +206,9 @@ def _end_of(path: Path) -> IO[str]:
 
 
 def _first_time(path: Path, key: str) -> int | None:
-    """Return the time of the log's first record with this key, in milliseconds.
+    """Return the time stamp in milliseconds of a log's first record with a key.
 
-    The function returns None without such a record.
+    Returns None if no record has the key.
     """
     for line in files.read_bytes(path, LOG_BYTES).splitlines():
         if json.dumps(key).encode() in line:
@@ -205,9 +219,9 @@ def _first_time(path: Path, key: str) -> int | None:
 
 
 def _last_time(path: Path) -> int:
-    """Return the time of the log's last record, in milliseconds, or 0 without a record.
+    """Return the time stamp in milliseconds of a log's last record, or 0 without records.
 
-    The wall clock may have been set back after this record was written.
+    The time stamp may be later than the current time if the wall clock was set back.
     """
     with open(path, "rb") as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_BYTES))
@@ -216,7 +230,7 @@ def _last_time(path: Path) -> int:
 
 
 def finite(value: Json) -> Json:
-    """Return `value` with None in place of NaN and infinities.
+    """Replace NaN and infinities in `value` by None.
 
     JSON cannot represent NaN and infinities.
     """
@@ -230,7 +244,7 @@ def finite(value: Json) -> Json:
 
 
 class JsonLines:
-    """Appends JSON objects to a file, with one object per line."""
+    """Appends JSON objects to a file, one object per line."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -238,7 +252,7 @@ class JsonLines:
     def write(self, row: Mapping[str, Json]) -> None:
         """Append an object as a line, with a single system call.
 
-        The method raises OSError if the line cannot be written.
+        Raises OSError if the line cannot be written.
         """
         if self._path is None:
             return

@@ -1,9 +1,8 @@
-"""Parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`.
+"""Parameter server for `update=async`: `python -m suite.worker.server RUN_JSON`.
 
-The controller or an agent starts the server.
-
-The trainer implements the server (`Trainer.serve`). The server has no heartbeat. The controller
-monitors the server process, and ends the process after the run.
+The controller or an agent starts the server process. The trainer implements the server
+(`Trainer.serve`). The server has no heartbeat. Instead, the controller monitors the server process
+and ends it after the run.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from suite.launch.private_network import check_network
 def servers_of(folder: Path) -> list[psutil.Process]:
     """Return the visible server processes of the run in a folder.
 
-    MXNet's scheduler also counts as a server.
+    The scheduler process of MXNet is also returned.
     """
     servers, run_file = [], folder / RUN_FILE
     for process in psutil.process_iter():
@@ -38,7 +37,7 @@ def servers_of(folder: Path) -> list[psutil.Process]:
 
 
 def main() -> int:
-    """Run the server until the workers have disconnected."""
+    """Run the server until all workers have disconnected, and return the exit code."""
     die_with_parent()
     check_network()
     run = read_run(Path(sys.argv[1]))

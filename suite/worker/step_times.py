@@ -1,9 +1,9 @@
-"""Times each step separately (`timing=steps`).
+"""Time each step separately (`timing=steps`).
 
-The statistics are the mean, standard deviation, and quantiles over the steps. PyTorch on GPUs
-records CUDA events on the stream of each device. In all other cases, the loop waits for the devices
-after each step, so the host cannot prepare the next step in parallel. The log contains the name of
-the method. Both methods exclude the time that a step waits for data.
+The statistics are the mean, the standard deviation, and quantiles of the step times. With PyTorch
+on GPUs, the trainer records CUDA events on the stream of each device. In all other cases, the loop
+waits for the devices after each step, so the host cannot prepare the next step in parallel. The log
+names the method. Both methods exclude the time that a step waits for data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from workloads.api import Batch, Json, Trainer, TrainStats
 
 WAITS = "a wait after each step"
-"""Log text for the method without CUDA events."""
+"""Text in the log that names the method without CUDA events."""
 
 Compute = Callable[[Iterable[list[Batch]], int], TrainStats]
 
@@ -30,22 +30,23 @@ class StepTimes:
         self.how = ""
 
     def clear(self) -> None:
-        """Discard the times of the warm-up steps, which are not measured."""
+        """Discard the times of the warm-up steps."""
         self.seconds.clear()
 
     def timed(
         self, trainer: Trainer, compute: Compute, steps: Iterable[list[Batch]], first_step: int
     ) -> TrainStats:
-        """Run `compute(steps, first_step)`, and add the time of each step to `seconds`.
+        """Run `compute(steps, first_step)`, and append the time of each step to `seconds`.
 
         Args:
-            trainer: The trainer. Its method `marked` records the times if the devices support this.
+            trainer: The trainer. Its method `marked` records the times if the devices support
+                events.
             compute: Function that runs steps, and returns when the devices have finished.
             steps: The batches of each step.
             first_step: Number of the first step.
 
         Returns:
-            The result of `compute` over all steps.
+            The return value of `compute` for all steps.
         """
         marked = trainer.time_steps(steps, self.seconds)
         if marked is not None:
@@ -60,14 +61,14 @@ class StepTimes:
         return TrainStats(len(losses), math.fsum(losses) / max(len(losses), 1))
 
     def statistics(self) -> dict[str, Json]:
-        """Return the number of steps, and statistics of their times in ms.
+        """Return the number of steps, and statistics of the step times in ms.
 
-        The statistics are the mean, sample standard deviation, median, and two percentiles. The
-        standard deviation of a single step is None.
+        The statistics are the mean, the sample standard deviation, the median, and two percentiles.
+        The standard deviation is None if there is only one step.
         """
         values = np.asarray(self.seconds) * 1e3
         median, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99])
-        deviation = values.std(ddof=1) if len(values) > 1 else None  # JSON cannot represent NaN.
+        deviation = values.std(ddof=1) if len(values) > 1 else None  # JSON cannot represent NaN
         named = {
             "mean_ms": values.mean(),
             "sd_ms": deviation,

@@ -1,4 +1,4 @@
-"""Converts the setting `stop` to the number of steps after which a run ends."""
+"""Convert the setting `stop` to the number of steps after which a run ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.api import Settings, Workload
 
 @dataclass(frozen=True)
 class Stop:
-    """Maximum number of steps, and whether the run ends when it reaches its target."""
+    """Maximum number of steps, and whether the run ends as soon as it reaches its target."""
 
     at_target: bool
     limit_steps: int
@@ -20,8 +20,8 @@ def stop_rule(workload: Workload, settings: Settings) -> Stop:
     """Return the step limit for `settings.stop`.
 
     The values of `stop` are `target`, `epochs:N`, `steps:N`, and `samples:N`. A run with `target`
-    ends after `max_epochs` epochs at the latest. `samples:N` is allowed only if the batch size of
-    the workload is in samples.
+    ends after at most `max_epochs` epochs. `samples:N` is allowed only if the batch size of the
+    workload is in samples.
     """
     kind, _, number = settings.stop.partition(":")
     if kind == "target":

@@ -1,6 +1,6 @@
-"""Chooses the number of CPU threads per device.
+"""Choose the number of CPU threads per device.
 
-The number is chosen before a framework is imported and before the clock starts.
+The number is chosen before a framework is imported and before the clock of the run starts.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from workloads.api import Settings, WorkerContext
 
 
 def resolve_thread_count(worker: WorkerContext, settings: Settings) -> WorkerContext:
-    """Return the worker with its number of threads.
+    """Return the worker context with the number of threads per device.
 
-    The number is the configured number, or one thread per available core for `auto`.
+    The number is `threads_per_device`. With `auto`, it is one thread per available core.
 
-    Under `auto`, a demo does not use cores that foreign programs use continuously. If the operators
-    of a framework give each thread an equal share of the work, a single shared core halves the
-    speed of all threads. On the remaining cores, a demo keeps most of its speed
-    (docs/reference/telemetry.md). The results then differ by rounding, as on a device with fewer
-    cores.
+    With `auto`, a demo does not use cores that unrelated programs use permanently. The operators of
+    a framework give each thread an equal share of the work, so a single core that is shared with
+    another program halves the speed of all threads. On the remaining cores, a demo keeps most of
+    its speed (docs/reference/telemetry.md). The results then differ by rounding, as on a device
+    with fewer cores.
 
-    The measurement takes 0.5 s, and is made only if a device has several cores. The measurement is
-    skipped if it could mistake processes of the run for foreign programs: if devices share cores,
-    with servers (`update=async`, MXNet on several devices), and on several machines.
+    The measurement of the core use takes 0.5 s, and is made only if a device has several cores. The
+    measurement is skipped if it could mistake processes of the run for unrelated programs: if
+    several devices share cores, if there are servers (`update=async`, MXNet on several devices),
+    and on several machines.
 
     Args:
-        worker: The worker, with its cores.
+        worker: The worker context, with the cores.
         settings: The settings of the run, with `threads_per_device`.
     """
     if settings.threads_per_device != "auto":

@@ -18,18 +18,18 @@ from testing.machines.machine import Machine, environment, only_child
 
 IMAGE = "suite-test:local"
 MARK = "/etc/image-of-the-suite"
-"""Path of a file that exists only in the image."""
+"""Path of a file that exists only in the test image."""
 FOLDERS = ("usr", "etc", "tmp", "proc", "sys", "dev")
 LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
-"""Candidates for symbolic links into /usr. The image has the candidates that are links on this
+"""Names of possible symbolic links into /usr. The test image contains those that are links on this
 machine.
 
-A mount of this machine's /usr into a container then makes all programs available.
+If this machine's /usr is mounted into a container, these links make all programs available.
 """
 EXEC_ROOT = "/run/docker"
-"""Folder in the separate /run of the daemon.
+"""Folder in the daemon's separate /run, which contains sockets.
 
-The folder contains sockets, whose paths may have at most 107 characters.
+The path of a socket may have at most 107 characters.
 """
 UP_SECONDS = 40.0
 
@@ -39,19 +39,19 @@ mount -t tmpfs none /run
 mount -t overlay -o lowerdir=/etc,upperdir="$0/etc",workdir="$0/work" none /etc
 exec "$@"
 """
-"""Shell script that runs its arguments with a separate /run and an overlay on /etc.
+"""Shell script that runs its arguments with a separate /run and with an overlay on /etc.
 
-Changes of /etc remain in the overlay.
+Changes in /etc are stored in the overlay.
 """
 
 
 @contextlib.contextmanager
 def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, str]]:
-    """Run dockerd with all of its files below `folder`, and with `IMAGE`.
+    """Run dockerd with all of its files below `folder`, and import the test image `IMAGE`.
 
-    The context manager yields the environment variables with which clients find the daemon. On a
-    virtual machine, clients also find the daemon without these variables. The mounts of its
-    containers end with the daemon.
+    The context manager yields the environment variables with which Docker clients find the daemon.
+    On a virtual machine, clients find the daemon even without these variables. The mounts of the
+    daemon's containers end with the daemon.
     """
     socket = f"unix://{folder}/socket"
     inside = machine.command([]) if machine is not None else []
@@ -78,8 +78,8 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
             != 0
         ):
             output = (folder / "log").read_text()[-1000:]
-            # If the daemon ends before the first request, the kernel or the sandbox does not permit
-            # it.
+            # If the daemon exits before the first request, the kernel or the sandbox does not
+            # permit dockerd.
             if process.poll() is not None:
                 last = (output.strip().splitlines() or ["it printed nothing"])[-1]
                 pytest.skip(f"dockerd does not run here: {last[:300]}")
@@ -94,9 +94,9 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
 
 
 def _root() -> bytes:
-    """Return a root file system as a tar archive.
+    """Return the root file system of the test image as a tar archive.
 
-    The archive contains empty folders, this machine's links, and the mark file.
+    The archive contains empty folders, the symbolic links of this machine, and the file MARK.
     """
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:

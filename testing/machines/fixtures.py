@@ -1,4 +1,4 @@
-"""Fixtures for virtual machines, which tests/conftest.py makes available to all tests."""
+"""Fixtures for virtual machines. tests/conftest.py makes them available to all tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Make = Callable[..., Machines]
 def machines(tmp_path: Path) -> Iterator[Make]:
     """Return `machines(count, rate=None, ssh=False, slurm=False)`, which starts nodes.
 
-    The function also starts the requested daemons. The nodes stop at the end of the test. The test
-    is skipped with a reason if the Debian package of a program or the permission to create
-    namespaces is missing.
+    The returned function also starts the requested daemons. The nodes stop at the end of the test.
+    If a program or the permission to create namespaces is missing, the test is skipped, and the
+    reason names the Debian package of the program.
     """
     with factory(tmp_path) as make:
         yield make
@@ -30,16 +30,16 @@ def machines(tmp_path: Path) -> Iterator[Make]:
 
 @pytest.fixture(scope="module")
 def machines_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """Return the function of `machines` for nodes that all tests of a file share."""
+    """Return a function like `machines`, for nodes that all tests of a file share."""
     with factory(tmp_path_factory.mktemp("machines")) as make:
         yield make
 
 
 @contextlib.contextmanager
 def factory(folder: Path) -> Iterator[Make]:
-    """Yield the function of the fixtures, which creates machines below `folder`.
+    """Yield a function that creates machines below `folder`.
 
-    All machines are stopped at the end.
+    The fixtures return this function. All machines are stopped at the end of the `with` block.
     """
     with contextlib.ExitStack() as stack:
         numbers = iter(range(100))
@@ -58,7 +58,7 @@ def factory(folder: Path) -> Iterator[Make]:
 
 
 def require(*, ssh: bool = False, slurm: bool = False) -> None:
-    """Skip the test if virtual machines with these daemons are not available here."""
+    """Skip the test if this machine cannot run virtual machines with these daemons."""
     groups = [group for group, wanted in ((needs.SSH, ssh), (needs.SLURM, slurm)) if wanted]
     if reason := needs.missing(*groups):
         pytest.skip(reason)

@@ -1,9 +1,10 @@
 """Process 1 of a virtual machine.
 
-The process creates the mounts of the machine, prints `ready`, and reaps orphans until it is killed.
+The process creates the mounts of the machine, prints `ready`, and reaps orphaned processes until it
+is killed.
 
-With the option "fed", the process also exits when its standard input ends because its parent
-process has exited. All processes of the machine then end.
+With the option "fed", process 1 also exits when its standard input is closed because its parent
+process has exited. The exit of process 1 ends all processes of the machine.
 
 The script runs inside `unshare` and needs only the standard library. Its argument is a JSON object
 with the keys name, tmp, hosts, keep, and fed.
@@ -22,7 +23,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source, target, kind=None, flags=0, options=None):
-    """Mount a file system through the C library. Raise OSError if the mount fails."""
+    """Mount a file system through the C library.
+
+    Raises OSError if the mount fails.
+    """
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
     if _LIBC.mount(*words, flags, None if options is None else options.encode()) != 0:
         number = ctypes.get_errno()
@@ -30,12 +34,15 @@ def mount(source, target, kind=None, flags=0, options=None):
 
 
 def bind(source, target):
-    """Make the folder or file `source`, including its mounts, visible at `target`."""
+    """Mount the folder or file `source` at `target`, including the mounts below `source`."""
     mount(source, target, flags=MS_BIND | MS_REC)
 
 
 def replace_tmp(folder, keep):
-    """Mount `folder` at `/tmp`. The paths `keep` below /tmp remain visible."""
+    """Mount `folder` at `/tmp`.
+
+    The paths `keep` below /tmp remain visible.
+    """
     for path in keep:
         inside = os.path.join(folder, os.path.relpath(path, "/tmp"))
         os.makedirs(inside, exist_ok=True)
@@ -44,7 +51,7 @@ def replace_tmp(folder, keep):
 
 
 def reap():
-    """Wait for exited children in an endless loop."""
+    """Reap exited child processes in an endless loop."""
     while True:
         signal.sigwait({signal.SIGCHLD})
         try:
@@ -55,13 +62,13 @@ def reap():
 
 
 def end_with_input():
-    """Exit when stdin is closed, which stops the whole machine."""
+    """Exit when standard input is closed. The exit of process 1 stops the machine."""
     sys.stdin.buffer.read()
     os._exit(0)
 
 
 def main():
-    """Set up the machine, print `ready`, and reap children."""
+    """Set up the machine, print `ready`, and reap child processes."""
     machine = json.loads(sys.argv[1])
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     os.umask(0o022)

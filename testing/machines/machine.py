@@ -1,4 +1,4 @@
-"""Virtual machine made of namespaces, with its commands and processes."""
+"""Virtual machine that consists of Linux namespaces, with its commands and processes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ DOWN_SECONDS = 5.0
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """Command that runs on a virtual machine."""
+    """A command that was started on a virtual machine."""
 
     client: subprocess.Popen[bytes]
-    """`nsenter` process on the host. The process ends with the command and returns its exit
-    code.
+    """The `nsenter` process on the host. It ends when the command ends, and returns the
+    command's exit code.
     """
     process: psutil.Process
-    """Process of the command, with its process id on the host. Signals are sent to this process."""
+    """The command's process, with its process id on the host. Signals are sent to this process."""
 
     def end(self) -> None:
-        """Kill the command if it is running, and wait for its end."""
+        """Kill the command if it is running, and wait until it has ended."""
         with contextlib.suppress(psutil.NoSuchProcess):
             self.process.kill()
         self.client.wait(DOWN_SECONDS)
@@ -40,27 +40,32 @@ class Started:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Virtual machine. Its files are in `folder`, and `folder/tmp` is its /tmp."""
+    """A virtual machine.
+
+    The files of the machine are in `folder`, and its /tmp is `folder/tmp`.
+    """
 
     name: str
     address: str
     folder: Path
     init: int
-    """Process id of the machine's process 1 on the host."""
+    """Process id on the host of the machine's process 1."""
     created: float
     """Start time of process 1 in seconds since 1970.
 
-    The start time distinguishes the process from a later process with the same id.
+    The start time distinguishes process 1 from a later process with the same process id.
     """
     cores: tuple[int, ...] = ()
-    """Cores of the host on which the machine's processes run. Empty for all cores."""
+    """Cores of the host on which the machine's processes run. If empty, the processes run on all
+    cores.
+    """
     holder: subprocess.Popen[str] | None = dataclasses.field(
         default=None, repr=False, compare=False
     )
-    """`unshare` process, if the current process started the machine."""
+    """The `unshare` process, or None if another process started the machine."""
 
     def record(self) -> dict[str, object]:
-        """Return the fields that a different process needs to use the machine."""
+        """Return the fields that another process needs to use this machine."""
         fields = {
             "name": self.name,
             "address": self.address,
@@ -71,7 +76,11 @@ class Machine:
 
     @property
     def hosts_file(self) -> Path:
-        """Return the path of the machine's /etc/hosts. The file must be modified in place."""
+        """Return the path of the machine's /etc/hosts.
+
+        Changes must be written in place, because a replaced file would not be visible on the
+        machine.
+        """
         return self.folder / "hosts"
 
     @property
@@ -88,9 +97,9 @@ class Machine:
             return False
 
     def enter(self, *kinds: str) -> list[str]:
-        """Return the `nsenter` command for the machine's namespaces.
+        """Return the `nsenter` command that enters the machine's namespaces.
 
-        Without `kinds` (`net`, `mount`, …), the command enters all namespaces.
+        If `kinds` (`net`, `mount`, …) is empty, the command enters all namespaces.
         """
         namespaces = kinds or ("net", "uts", "ipc", "mount", "pid")
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
@@ -108,8 +117,8 @@ class Machine:
 
         Args:
             arguments: Command to run.
-            cwd: Working directory.
-            user: Name of the user, or an empty string for this process's user.
+            cwd: Working directory of the command.
+            user: Name of the user that runs the command. If empty, the user of this process.
         """
         argv = [*self.enter(), "env", f"--chdir={cwd}"]
         if self.cores:
@@ -133,10 +142,10 @@ class Machine:
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on the machine and wait for its end.
+        """Run a command on the machine and wait until it has ended.
 
-        The method raises AssertionError with the command's output if the command fails and `check`
-        is true.
+        If the command fails and `check` is true, the method raises AssertionError with the
+        command's output.
         """
         done = subprocess.run(
             self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, capture_output=True,
@@ -157,7 +166,7 @@ class Machine:
         user: str = "",
         env: Mapping[str, str] | None = None,
     ) -> Started:
-        """Start a command on the machine, with its output appended to `log`.
+        """Start a command on the machine, and append its output to `log`.
 
         The command is killed when the machine stops.
         """
@@ -181,15 +190,18 @@ class Machine:
         ]
 
     def kill_all(self) -> None:
-        """Kill every process except process 1, including daemons. The network is kept."""
+        """Kill all processes except process 1, including daemons.
+
+        The machine's network stays connected.
+        """
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
 
     def power_off(self) -> None:
-        """Stop the machine permanently, with all its processes and its network.
+        """Stop the machine permanently, with all of its processes and its network.
 
-        The method returns after all processes have ended.
+        The method returns when all processes have ended.
         """
         if self.is_up:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -200,15 +212,14 @@ class Machine:
             self.holder.communicate(timeout=DOWN_SECONDS)
 
     def bind(self, source: Path, target: str) -> None:
-        """Mount `source` at the existing path `target`, only on this machine."""
+        """Mount `source` at the existing path `target` on this machine only."""
         argv = [*self.enter("mount"), "mount", "--rbind", os.fspath(source), target]
         subprocess.run(argv, check=True, env=environment())
 
     def open_to_all(self, path: Path) -> None:
-        """Make `path` accessible to every user of the machine.
+        """Make `path` accessible to all users of the machine.
 
-        The method also works if a parent folder, such as root's home, is not accessible to these
-        users.
+        The method also works if these users cannot access a parent folder, such as root's home.
         """
         closed = next(
             (parent for parent in reversed(path.parents) if not parent.stat().st_mode & 0o001), None
@@ -225,7 +236,8 @@ class Machine:
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment variables of a command on a machine.
 
-    The variables are those of this process and `env`. The folders of daemons are added to PATH.
+    The variables are the variables of this process, replaced or extended by `env`. The folders of
+    daemons are added to PATH.
     """
     variables: dict[str, str] = {
         **os.environ,
@@ -235,9 +247,9 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def only_child(client: subprocess.Popen[Any]) -> psutil.Process:
-    """Return the process that `nsenter` or `unshare` forks.
+    """Return the child process that an `nsenter` or `unshare` process forks.
 
-    Raises AssertionError if the command ends without a child.
+    Raises AssertionError if the `nsenter` or `unshare` process ends without forking.
     """
     deadline = time.monotonic() + DOWN_SECONDS
     while time.monotonic() < deadline and client.poll() is None:

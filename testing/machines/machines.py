@@ -1,4 +1,4 @@
-"""Starts, disconnects, and stops several virtual machines and their network."""
+"""Start, disconnect, and stop several virtual machines and their network."""
 
 from __future__ import annotations
 
@@ -23,22 +23,29 @@ from testing.machines.machine import Machine, environment, only_child
 NETWORK = ipaddress.ip_network("10.77.0.0/24")
 HUB = "hub"
 STATE = "machines.json"
-"""Name of the file in the machines' folder that `Machines.load` reads."""
+"""Name of the state file in the machines' folder. `Machines.load` reads the state file."""
 UP_SECONDS = 15.0
 INIT = Path(__file__).with_name("init.py")
 PROJECT = Path(__file__).resolve().parents[2]
 BURST = "32kb"
-"""Burst of the token bucket, which is two packets. Data that fit into the bucket are not delayed.
+"""Burst size of the token bucket, which corresponds to two packets. Data that fit into the
+bucket are not delayed.
 
-Payload arrives at 191 of 200 Mbit/s and at 906 of 1,000 Mbit/s (one trial, busy machine).
+Payload was transferred at 191 of 200 Mbit/s and at 906 of 1,000 Mbit/s (one trial, busy
+machine).
 """
 SEGMENTS = ("gso_max_size", "16384", "gso_max_segs", "11")
-"""Limits that make packets fit into the token bucket."""
+"""Options of `ip link` that limit the size of packets, so that a packet fits into the token
+bucket.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Machines:
-    """Hub and nodes `node1`, `node2`, …, which can be reached by name."""
+    """A hub and nodes `node1`, `node2`, ….
+
+    Each machine can reach all other machines by name.
+    """
 
     folder: Path
     hub: Machine
@@ -50,7 +57,10 @@ class Machines:
         return (self.hub, *self.nodes)
 
     def __getitem__(self, name: str) -> Machine:
-        """Return the machine with this name. Raise KeyError if the machine does not exist."""
+        """Return the machine with this name.
+
+        Raises KeyError if the machine does not exist.
+        """
         return {machine.name: machine for machine in self.all}[name]
 
     @classmethod
@@ -58,7 +68,7 @@ class Machines:
     def up(cls, folder: Path, count: int, rate: str | None = None) -> Iterator[Machines]:
         """Start `count` nodes for the duration of a `with` statement.
 
-        The nodes also stop if this process dies. The arguments are those of `make`.
+        If this process dies, the nodes also stop. The arguments are those of `make`.
         """
         machines = cls.make(folder, count, rate, die_with_us=True)
         try:
@@ -75,8 +85,8 @@ class Machines:
         Args:
             folder: Folder of the machines.
             count: Number of nodes.
-            rate: Maximum rate at which each node sends, in the notation of `tc` (`200mbit`).
-            die_with_us: Stop the machines when this process dies.
+            rate: Maximum send rate of each node, in the notation of `tc` (`200mbit`).
+            die_with_us: True to stop the machines when this process dies.
 
         Raises:
             FileNotFoundError: A program is missing.
@@ -123,7 +133,7 @@ class Machines:
     def load(cls, folder: Path) -> Machines:
         """Return the machines that were started in `folder`.
 
-        The method raises OSError if no machines were started there.
+        Raises OSError if no machines were started in this folder.
         """
         folder = folder.resolve()
         values = json.loads((folder / STATE).read_text())
@@ -161,7 +171,7 @@ class Machines:
                 )
 
     def unplug(self, node: Machine) -> None:
-        """Disconnect a node from the network without notifying any process."""
+        """Disconnect a node from the network. No process is notified."""
         _ip(self.hub, f"link set to-{node.name} down")
 
     def plug(self, node: Machine) -> None:
@@ -169,14 +179,17 @@ class Machines:
         _ip(self.hub, f"link set to-{node.name} up")
 
     def processes(self) -> dict[str, list[psutil.Process]]:
-        """Return the processes, without process 1, of each machine that has such processes."""
+        """Map the name of each machine to its processes, except process 1.
+
+        Machines without such processes are omitted.
+        """
         found = {machine.name: machine.processes() for machine in self.all}
         return {name: processes for name, processes in found.items() if processes}
 
     def down(self) -> None:
-        """Stop all processes of all machines and remove their files, except the daemons' logs.
+        """Stop all processes of all machines, and remove the machines' files.
 
-        The method may be called repeatedly.
+        The logs of the daemons are kept. The method may be called repeatedly.
         """
         for machine in (*self.nodes, self.hub):
             machine.power_off()
@@ -203,8 +216,8 @@ def _start_machine(
         json.dumps(options),
     ]
     if first is not None and os.geteuid() != 0:
-        # For an unprivileged user, all machines share the user namespace of the first machine.
-        # Otherwise they could not be connected.
+        # Without root permissions, all machines share the user namespace of the first machine. In
+        # separate user namespaces, the machines could not be connected.
         argv = [
             needs.program("nsenter"),
             f"--target={first}",
@@ -225,10 +238,10 @@ def _start_machine(
 
 
 def _share(number: int, count: int) -> tuple[int, ...]:
-    """Return the cores of node `number` of `count`.
+    """Return the host cores on which node `number` of `count` nodes runs.
 
-    Each node has the same number of dedicated cores. If there are too few cores, every node has all
-    cores.
+    Each node has the same number of dedicated cores. If there are fewer cores than nodes, every
+    node runs on all cores.
     """
     cores = sorted(os.sched_getaffinity(0))
     each = len(cores) // count
@@ -238,7 +251,7 @@ def _share(number: int, count: int) -> tuple[int, ...]:
 def _kept(folder: Path) -> list[str]:
     """Return the paths below /tmp that remain visible on the machines.
 
-    The paths are the code, its Python environments, its data, and the folder of the machines.
+    The paths are this checkout, its Python environments, its data, and the folder of the machines.
     """
     pythons = (Path(sys.prefix), Path(sys.prefix).resolve(), Path(sys.base_prefix))
     wanted = (folder, PROJECT, *pythons, env_root(), data_root())
@@ -247,7 +260,7 @@ def _kept(folder: Path) -> list[str]:
 
 
 def _ip(machine: Machine, *lines: str) -> None:
-    """Run `ip` commands in the network namespace of the machine."""
+    """Run `ip` commands in the network namespace of a machine."""
     _command([*machine.enter("net"), needs.program("ip"), "-batch", "-"], "\n".join(lines))
 
 

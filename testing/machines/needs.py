@@ -12,7 +12,9 @@ import sys
 from collections.abc import Mapping
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""PATH with the folders of daemons, which an unprivileged user's PATH does not contain."""
+"""PATH that includes the folders of daemons, which are missing in the PATH of an unprivileged
+user.
+"""
 NAMESPACES = {
     **dict.fromkeys(("unshare", "nsenter", "setpriv", "taskset"), "util-linux"),
     **dict.fromkeys(("ip", "tc"), "iproute2"),
@@ -21,14 +23,14 @@ SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh
 SLURM = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client"}
 DOCKER = {"dockerd": "docker.io", "docker": "docker.io", "docker-init": "tini"}
 PROGRAMS = {**NAMESPACES, **SSH, **SLURM, **DOCKER}
-"""Debian package of each program."""
+"""Maps each program to the Debian package that contains it."""
 
 
 def program(name: str) -> str:
     """Return the path of a program.
 
-    The function raises FileNotFoundError with the name of the Debian package if the program is
-    missing.
+    If the program is missing, the function raises FileNotFoundError with the name of the program's
+    Debian package.
     """
     found = shutil.which(name, path=SYSTEM_PATH)
     if found is None:
@@ -37,7 +39,7 @@ def program(name: str) -> str:
 
 
 def packages(programs: Mapping[str, str]) -> list[str]:
-    """Return the distinct Debian packages of these programs."""
+    """Return the Debian packages of the given programs, without repetitions."""
     return sorted(set(programs.values()))
 
 
@@ -50,7 +52,10 @@ def _absent(programs: Mapping[str, str]) -> dict[str, str]:
 
 
 def missing(*groups: dict[str, str]) -> str:
-    """Return why machines with these programs are not available here, or ""."""
+    """Return the reason why virtual machines with these programs cannot run here.
+
+    The string is empty if they can run.
+    """
     absent = _absent(
         {name: package for group in (NAMESPACES, *groups) for name, package in group.items()}
     )
@@ -66,7 +71,10 @@ def missing(*groups: dict[str, str]) -> str:
 
 @functools.cache
 def _refused() -> str:
-    """Return the kernel's error message if namespaces are not permitted, or ""."""
+    """Return the kernel's error message if the kernel does not permit namespaces.
+
+    The string is empty if namespaces are permitted.
+    """
     done = subprocess.run(
         [*unshare_command(), "true"],
         capture_output=True,
@@ -79,10 +87,13 @@ def _refused() -> str:
 
 
 def unshare_command(user: bool = True) -> list[str]:
-    """Return the `unshare` command with all namespaces of a machine.
+    """Return the `unshare` command that creates all namespaces of a machine.
 
-    The started process is killed when `unshare` ends. `user` is true outside of a user namespace:
-    an unprivileged user then also needs a user namespace, in which the user is root.
+    The started process is killed when `unshare` ends.
+
+    Args:
+        user: True to create a user namespace as well if the current user is not root. The current
+            user is root in this namespace. False inside of such a namespace.
     """
     namespaces = ["--net", "--uts", "--ipc", "--mount", "--pid"]
     if user and os.geteuid() != 0:

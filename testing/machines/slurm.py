@@ -51,15 +51,15 @@ NODE = (
     " State=UNKNOWN\n"
 )
 SPOOL = "/etc/slurm/spool"
-"""Path of the spool folder on the machines.
+"""Path of SLURM's spool folder on the machines, which contains sockets.
 
-The folder contains sockets, whose paths may have at most 107 characters.
+The path of a socket may have at most 107 characters.
 """
 IDLE_SECONDS = 60.0
 
 
 def start(machines: Machines, cpus: int = 8) -> Path:
-    """Start the daemons, wait until all nodes are idle, and return their folder.
+    """Start the SLURM daemons, wait until all nodes are idle, and return their folder.
 
     `srun` then works on every machine for every user. Each node reports `cpus` CPUs. The returned
     folder contains the configuration and the logs. The function raises AssertionError if the nodes
@@ -84,7 +84,10 @@ def start(machines: Machines, cpus: int = 8) -> Path:
 
 
 def serve(node: Machine) -> None:
-    """Start the slurmd of a node, initially and again after `kill_all`."""
+    """Start the slurmd of a node.
+
+    Call this function again after `kill_all`.
+    """
     node.run([needs.program("slurmd"), "-N", node.name])
 
 

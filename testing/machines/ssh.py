@@ -1,4 +1,4 @@
-"""Starts an sshd with separate keys on each virtual machine."""
+"""Start an sshd on each virtual machine, with keys that are created for the test."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ Host *
   LogLevel ERROR
 """
 SHELL_FILES = (".bashrc", ".zshenv")
-"""Shell startup files of the user, which are empty on the virtual machines.
+"""Names of the user's shell startup files, which are replaced by empty files on the virtual
+machines.
 
-The commands in these files would run at every login, and might leave a lock when a test kills them.
+The commands in the real files would run at every login, and could leave a lock file when a
+test kills them.
 """
 
 
 def start(machines: Machines) -> Path:
-    """Create keys and start an sshd on every machine.
+    """Create keys, start an sshd on every machine, and return the folder of keys and logs.
 
-    `ssh node1` then works from every machine, as root. The function returns the folder of keys and
-    logs.
+    `ssh node1` then works as root from every machine.
     """
     folder = machines.folder / "ssh"
     shutil.rmtree(folder, ignore_errors=True)
@@ -73,9 +74,9 @@ def start(machines: Machines) -> Path:
 
 
 def serve(machine: Machine, folder: Path) -> None:
-    """Start the machine's sshd and wait until it listens for connections.
+    """Start the machine's sshd and wait until it accepts connections.
 
-    The function is called initially and after `kill_all`.
+    Call this function again after `kill_all`.
     """
     log = folder / f"{machine.name}.log"
     machine.run([needs.program("sshd"), "-f", folder / "sshd_config", "-E", log])

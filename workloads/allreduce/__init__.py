@@ -1,4 +1,5 @@
-"""Benchmark of all-reduces with various message sizes.
+"""Benchmark of all-reduces with several message sizes.
 
-The bandwidth of these all-reduces limits the sum of gradients. No model is trained.
+No model is trained. The measured bandwidth limits how fast a training run can sum gradients over
+devices.
 """

@@ -1,4 +1,4 @@
-"""All-reduce benchmark in JAX, which uses the trainers' sum over replicas."""
+"""All-reduce benchmark in JAX, with the same all-reduce as in JAX training."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ _TYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
 
 
 class AllReduceTrainer(TimedSums, JaxTrainer):
-    """All-reduce of an array per device. A separate function is compiled for each size."""
+    """All-reduce of one array per device in JAX.
+
+    A separate function is compiled for each array size.
+    """
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Create one period of the values to sum.
+        """Create one period of the array contents.
 
-        Each size has warm-up steps. The first warm-up step of a size compiles the function.
+        The warm-up steps are separate for each array size. The first warm-up step of a size
+        compiles the function.
         """
         self.kind = np.dtype(_TYPES[self.settings.precision])
         self.mine, self.expected = (
@@ -34,20 +38,20 @@ class AllReduceTrainer(TimedSums, JaxTrainer):
         )
 
     def fill(self, size: int, numbers: bool) -> None:
-        """Create a new array of `size` bytes."""
+        """Create a new array of `size` bytes on each device."""
         period = self.mine if numbers else np.zeros(PERIOD)
         self.total = self.operand = self.per_device(
             np.tile(period.astype(self.kind), size // self.kind.itemsize // PERIOD)
         )
 
     def reduce(self) -> None:
-        """Sum the operand into a new array."""
+        """Sum the arrays of all devices into a new array."""
         self.total = self.collective(self.operand)
 
     def wrong(self, numbers: bool) -> int:
-        """Return the number of wrong values. The values are compared on the host.
+        """Return the number of wrong values in the sums. The host compares the values.
 
-        The values are integers that each of the types represents exactly.
+        The correct sums are integers that all precisions represent exactly.
         """
         rows = here(self.total).astype(np.float32).reshape(-1, PERIOD)
         return int(np.count_nonzero(rows != (self.expected if numbers else 0)))

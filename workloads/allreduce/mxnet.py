@@ -20,10 +20,13 @@ _TYPES = {"fp32": "float32", "fp16": "float16"}
 
 
 class AllReduceTrainer(TimedSums, MXNetTrainer):
-    """All-reduce of the first bytes of a buffer on every context."""
+    """All-reduce of the first bytes of a buffer on each MXNet context."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Allocate the buffers. Each size has separate warm-up steps."""
+        """Allocate the buffers.
+
+        The warm-up steps are separate for each size.
+        """
         self.kind = _TYPES[self.settings.precision]
         self.item_bytes = np.dtype(self.kind).itemsize
         count, self.size = self.workload.sizes[-1] // self.item_bytes, 0
@@ -41,9 +44,9 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
             self.synchronize()
 
     def fill(self, size: int, numbers: bool) -> None:
-        """Fill the first `size` bytes of every buffer.
+        """Fill the first `size` bytes of each buffer.
 
-        If the size changes, a new KVStore is created, because a KVStore keeps a buffer of fixed
+        If the size changes, a new KVStore is created, because the buffer of a KVStore has a fixed
         size.
         """
         count = size // self.item_bytes
@@ -55,11 +58,14 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
                 part[:] = mx.nd.tile(mine, count // PERIOD) if numbers else 0
 
     def reduce(self) -> None:
-        """Enqueue the in-place sum of the filled bytes."""
+        """Enqueue an in-place all-reduce of the filled bytes."""
         self.sum.reduce()
 
     def wrong(self, numbers: bool) -> int:
-        """Return the number of wrong values. The values are compared on each context."""
+        """Return the number of wrong values in the sums.
+
+        Each context compares its values.
+        """
         differ = (
             mx.nd.broadcast_not_equal(
                 part.reshape((-1, PERIOD)),

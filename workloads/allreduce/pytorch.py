@@ -1,8 +1,8 @@
 """All-reduce benchmark in PyTorch.
 
-The benchmark calls `torch.distributed.all_reduce` with NCCL on GPUs and gloo on CPU cores. NCF sums
-its flat gradient with the same call. DistributedDataParallel sums its buckets in the same process
-group.
+The benchmark calls `torch.distributed.all_reduce` with NCCL on GPUs and with gloo on CPU cores. The
+NCF trainer sums its flat gradient with the same call. DistributedDataParallel sums its gradient
+buckets in the same process group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ class AllReduceTrainer(TimedSums, PyTorchTrainer):
     """All-reduce of the first bytes of a buffer on each device."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Allocate the buffers. Each size has separate warm-up steps."""
+        """Allocate the buffers.
+
+        The warm-up steps are separate for each size.
+        """
         self.open_device()
         kind = _TYPES[self.settings.precision]
         self.buffer = torch.zeros(
@@ -49,11 +52,17 @@ class AllReduceTrainer(TimedSums, PyTorchTrainer):
         dist.all_reduce(self.part)
 
     def wrong(self, numbers: bool) -> int:
-        """Return the number of wrong values. The values are compared on the device."""
+        """Return the number of wrong values in the sums.
+
+        The devices compare the values.
+        """
         return int((self.part.view(-1, PERIOD) != (self.expected if numbers else 0)).sum())
 
     def clocked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-        """Time the steps. On CUDA devices, the times come from events on the stream."""
+        """Time the steps.
+
+        On CUDA devices, the times are measured with events on the stream.
+        """
         if self.device.type == "cuda":
             return between_events(steps, seconds)
         return super().clocked(steps, seconds)

@@ -1,6 +1,6 @@
-"""All-reduce benchmark in TensorFlow, which uses the trainers' sum over replicas.
+"""All-reduce benchmark in TensorFlow, with the all-reduce of TensorFlow training.
 
-The sum is split into the same chunks as in training.
+The buffer is split into the same chunks as in training.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ _TYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
 class AllReduceTrainer(TimedSums, TensorFlowTrainer):
-    """All-reduce of a tensor per device. Each size has a separate tensor and function."""
+    """All-reduce of one tensor per device in TensorFlow.
+
+    Each size has a separate tensor and a separate function.
+    """
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Create one period of the values to sum.
+        """Create one period of the tensor contents.
 
-        Each size has warm-up steps. The first warm-up step of a size traces the function.
+        The warm-up steps are separate for each size. The first warm-up step of a size traces the
+        function.
         """
         self.build()
         self.kind = _TYPES[self.settings.precision]
@@ -36,9 +40,10 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
         self.size = 0
 
     def fill(self, size: int, numbers: bool) -> None:
-        """Create a new tensor, and a new function if the size changes.
+        """Create a new tensor. If the size changes, create a new function, too.
 
-        The sum requires a static shape. A single function for all sizes would have a dynamic shape.
+        The all-reduce requires a static shape, but a single function for all sizes would have a
+        dynamic shape.
         """
         if size != self.size:
             self.size, self.collective = size, self.new_sum()
@@ -47,11 +52,14 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
         )
 
     def reduce(self) -> None:
-        """Sum the operand into a new tensor."""
+        """Sum the tensors of all devices into a new tensor."""
         (self.result,) = self.collective([self.operand])
 
     def wrong(self, numbers: bool) -> int:
-        """Return the number of wrong values. The values are compared on the device."""
+        """Return the number of wrong values in the sums.
+
+        The devices compare the values.
+        """
         rows = tf.reshape(self.result, [-1, PERIOD])
         differ = tf.not_equal(rows, self.expected if numbers else self.zeros)
         return int(np.asarray(tf.math.count_nonzero(differ)))

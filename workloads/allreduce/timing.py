@@ -1,6 +1,7 @@
-"""Base class of the all-reduce trainers, which fills, sums, and checks the buffers.
+"""Base class of the all-reduce trainers.
 
-Only the sum is timed.
+The class fills the buffers, times their all-reduce, and checks the sums. Filling and checking are
+not timed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from workloads.api import Array, Arrays, Batch, Trainer, TrainStats
 class TimedSums(Trainer):
     """Trainer whose steps are timed all-reduces of a buffer.
 
-    Warm-up steps sum numbers that differ on every device, and every value of every sum is checked.
-    Timed steps sum zeros, so the sum is also zero. The buffer is therefore not refilled or checked
-    between timed steps. As in nccl-tests, timed steps run without pauses, and no process waits for
-    a process that is still checking.
+    In warm-up steps, the buffers contain numbers that differ between devices, and all values of the
+    sums are checked. In timed steps, the buffers contain zeros, so the sum is zero again and the
+    buffer need not be refilled or checked between steps. As in nccl-tests, timed steps run without
+    pauses, so no process waits for another process that is still checking.
     """
 
     workload: AllReduce
@@ -31,14 +32,14 @@ class TimedSums(Trainer):
 
     @abstractmethod
     def fill(self, size: int, numbers: bool) -> None:
-        """Create a buffer of `size` bytes on every local device and fill it.
+        """Create a buffer of `size` bytes on each local device and fill it.
 
-        With `numbers`, the values differ between devices. Otherwise they are zeros.
+        With `numbers`, the contents differ between devices. Otherwise the contents are zeros.
         """
 
     @abstractmethod
     def reduce(self) -> None:
-        """Sum the buffers (collective call).
+        """Sum the buffers of all devices (collective call).
 
         The all-reduce is the same as for gradients in training.
         """
@@ -51,7 +52,7 @@ class TimedSums(Trainer):
     # ----------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run one all-reduce per item of `steps`."""
+        """Run one all-reduce for each step in `steps`."""
         count = 0
         for _ in steps:
             self.reduce()
@@ -61,14 +62,14 @@ class TimedSums(Trainer):
     def time_steps(
         self, steps: Iterable[list[Batch]], seconds: list[float]
     ) -> Iterator[list[Batch]]:
-        """Yield the items, and append the time of each item's all-reduce to `seconds`."""
+        """Yield the steps, and append the time of each step's all-reduce to `seconds`."""
         return self.clocked(self._prepared(steps), seconds)
 
     def clocked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-        """Yield the items, and append the duration of each item's work to `seconds`.
+        """Yield the steps, and append the duration of each step to `seconds`.
 
-        The duration ends when the consumer has requested the next item and the devices are
-        synchronized. The host's clock is used.
+        A step ends when the consumer has requested the next step and the devices are synchronized.
+        The duration is measured with the host's clock.
         """
         for item in steps:
             begin = time.perf_counter()
@@ -77,9 +78,9 @@ class TimedSums(Trainer):
             seconds.append(time.perf_counter() - begin)
 
     def _prepared(self, steps: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
-        """Yield the items, with filled buffers before each item and checked sums after it.
+        """Yield the steps. Fill the buffers before each step, and check the sums after it.
 
-        For all timed steps of a size, the zeros are filled and checked only once.
+        For the timed steps of a size, the zeros are filled and checked only once.
         """
         for item in steps:
             size, number = (int(item[0].arrays[name][0]) for name in ("bytes", "number"))
@@ -104,4 +105,4 @@ class TimedSums(Trainer):
         return {}
 
     def load_state_dict(self, state: Arrays) -> None:
-        """Do nothing, because the trainer has no state."""
+        """Do nothing, because the trainer has no state to restore."""

@@ -2,9 +2,9 @@
 
 The module is framework-independent, and no model is trained.
 
-A step sums a buffer over all devices. Each size has WARMUPS steps, whose sums are checked, followed
-by TIMED steps, whose times are reported. An epoch is a pass over all sizes. A sample is a byte, so
-the global batch size is the size of the largest buffer.
+A step sums a buffer over all devices. For each buffer size, there are WARMUPS steps whose sums are
+checked, followed by TIMED steps whose times are reported. An epoch is a pass over all sizes. A
+sample is a byte, so the global batch size is the size of the largest buffer.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from workloads.api import (
 )
 
 SMALLEST, FACTOR, LARGEST = 1 << 10, 4, 1 << 30
-"""Smallest size, ratio of successive sizes, and largest size: 1 KiB to 1 GiB in factors of 4 (the
-range of studies.md, R9).
+"""Smallest size, ratio of successive sizes, and largest size of the buffers: 1 KiB to 1 GiB in
+factors of 4 (the range of studies.md, R9).
 
 The examples of nccl-tests start at 8 B and use factors of 2.
 """
@@ -45,27 +45,29 @@ PERIOD = 64
 The smallest buffer contains four periods in fp32.
 """
 MAX_EXACT = {"bf16": 256, "fp16": 2048}
-"""Maximum number of devices for which every sum of zeros and ones is exact (8 and 11 bits of
-mantissa).
+"""Maximum number of devices at which every sum of zeros and ones is exact. bf16 has 8 bits of
+mantissa, and fp16 has 11 bits.
 """
 BUFFERS = 4
-"""Minimum number of buffers of the largest size that a device's memory must hold at the same time.
+"""Minimum number of buffers of the largest size that must fit into a device's memory at the same
+time.
 
-TensorFlow needs the operand, its chunks, and their sums. MXNet's KVStore needs two buffers.
+TensorFlow needs the input buffer, its chunks, and their sums. MXNet's KVStore needs two
+buffers.
 """
 EVENT = "suite_all_reduce"
 
 
 @dataclass(frozen=True)
 class AllReduceOptions:
-    """Options `workload.*`. This workload adds no options."""
+    """Options `workload.*` of this workload, which has no specific options."""
 
     name: str = "allreduce"
     hyperparameter_set: str = option("auto", "named set; auto: the only one")
 
 
 def sizes(largest: int) -> list[int]:
-    """Return the sizes of the buffers in bytes, up to `largest`, in ascending order."""
+    """Return the buffer sizes in bytes, up to `largest`, in ascending order."""
     result = [SMALLEST]
     while result[-1] * FACTOR <= largest:
         result.append(result[-1] * FACTOR)
@@ -73,9 +75,9 @@ def sizes(largest: int) -> list[int]:
 
 
 def contribution(replica: int) -> Array:
-    """Return the zeros and ones that the buffer of a device repeats, float32 (PERIOD,).
+    """Return the zeros and ones that are repeated in the buffer of a device.
 
-    The values differ between devices.
+    The array is float32 (PERIOD,). The contents differ between devices.
     """
     return np.random.default_rng(replica).integers(0, 2, PERIOD).astype(np.float32)
 
@@ -87,7 +89,7 @@ class AllReduce(Workload):
     mlperf_name = "allreduce"
     sample_unit = "bytes"
     batch_unit = "bytes"
-    gpu_precisions = ()  # The precision is the type of the summed values.
+    gpu_precisions = ()  # The precision is the data type of the buffers.
     Options = AllReduceOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
@@ -96,7 +98,9 @@ class AllReduce(Workload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return defaults for a pass over all sizes, without data, model, and target.
+        """Return defaults for a pass over all buffer sizes.
+
+        The benchmark has no data set, no model, and no target.
 
         Raises:
             ValueError: The profile is not `synthetic`.
@@ -110,7 +114,7 @@ class AllReduce(Workload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return an info with 0 samples, since there is no data.
+        """Return a `DatasetInfo` with 0 samples, because the benchmark has no data set.
 
         Raises:
             ValueError: With these settings, no all-reduce would be timed, or the sums could not be
@@ -143,9 +147,9 @@ class AllReduce(Workload):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the required memory in bytes per byte of the largest buffer.
+        """Return the required device memory in bytes per byte of the largest buffer.
 
-        Every device has BUFFERS copies of the buffer.
+        Each device needs memory for BUFFERS buffers.
         """
         return BUFFERS * settings.devices
 
@@ -154,7 +158,7 @@ class AllReduce(Workload):
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Return the number of bytes of all buffers in a pass over all sizes."""
+        """Return the total number of bytes of all buffers in a pass over all sizes."""
         return EpochSamples((WARMUPS + TIMED) * sum(self.sizes))
 
     @property
@@ -163,7 +167,10 @@ class AllReduce(Workload):
         return (WARMUPS + TIMED) * len(self.sizes)
 
     def place_of_step(self, step: int) -> tuple[int, int]:
-        """Return the buffer size of a step in bytes, and the step's index within this size."""
+        """Return the buffer size of a step in bytes, and the index of the step.
+
+        The index is 0 for the first step with this buffer size.
+        """
         size, number = divmod(step % self.steps_per_epoch, WARMUPS + TIMED)
         return self.sizes[size], number
 
@@ -171,7 +178,7 @@ class AllReduce(Workload):
         return 0.0
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of `bytes` and `number` of a step, int64 (1,) each."""
+        """Return the shapes of the batch arrays `bytes` and `number`, which are int64 (1,)."""
         return [{name: ArraySpec((1,), "int64") for name in ("bytes", "number")}]
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
@@ -181,9 +188,9 @@ class AllReduce(Workload):
         return Steps(self, worker)
 
     def expected(self) -> Array:
-        """Return one period of the expected buffer content after the all-reduce.
+        """Return one period of the expected buffer contents after the all-reduce.
 
-        The values are float32 (PERIOD,).
+        The array is float32 (PERIOD,).
         """
         total: Array = np.stack(
             [contribution(replica) for replica in range(self.settings.devices)]
@@ -191,9 +198,10 @@ class AllReduce(Workload):
         return total
 
     def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
-        """Return statistics of the step times of each size, without warm-up steps.
+        """Return statistics of the step times for each buffer size, without warm-up steps.
 
-        `suite.results.logs.all_reduce` computes bandwidths and link constants from the statistics.
+        `suite.results.logs.all_reduce` computes bandwidths and the constants of the link from these
+        statistics.
         """
         times_by_size: dict[int, list[float]] = {size: [] for size in self.sizes}
         for step, taken in enumerate(seconds, start=self.settings.timing_warmup_steps):
@@ -227,15 +235,19 @@ def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
 
 
 class Steps:
-    """Data pipeline without data. All devices run the same steps in the same order."""
+    """Data pipeline without a data set.
+
+    All devices run the same steps in the same order.
+    """
 
     def __init__(self, workload: AllReduce, worker: WorkerContext) -> None:
         self.workload, self.replicas = workload, len(worker.replica_ids)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield a batch per local replica for each step.
+        """Yield a list with one batch per local replica for each step.
 
-        A batch contains the size of the buffer and the index of the step within this size.
+        A batch contains the size of the buffer, and the index of the step among the steps with this
+        size.
         """
         for step in range(first_step, stop_step):
             size, number = self.workload.place_of_step(step)
@@ -246,4 +258,4 @@ class Steps:
         return iter(())
 
     def close(self) -> None:
-        """Do nothing, since no file is open."""
+        """Do nothing, because no file is open."""

@@ -1,8 +1,8 @@
 """Interfaces of workloads and trainers.
 
-This package is the only package that the runner and the plugins share. The package imports neither
-a framework, nor Hydra, nor the runner. A *process* is an operating-system process. A *replica* is a
-device that holds a copy of the model. `WorkerContext` lists the replicas that a process drives.
+Only this package is used by both the runner and the plugins. The package imports neither a
+framework, nor Hydra, nor the runner. A *process* is an operating-system process. A *replica* is a
+device with a copy of the model. `WorkerContext` lists the replicas of a process.
 """
 
 from workloads.api.data import (

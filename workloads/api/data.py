@@ -1,6 +1,7 @@
 """Interfaces of data sets.
 
-A data set provides its sample counts, batches for trainers, and the preparation from a download.
+A data set provides the number of its samples, batches for trainers, and the preparation of
+downloaded files.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from workloads.api.values import Array, Arrays
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Sample counts and other data from the manifest of a prepared data set.
+    """Sample counts and other properties from the manifest of a prepared data set.
 
-    Before the clock starts, runs read no other file of the data set.
+    Before the clock starts, a run reads no file of the data set except the manifest.
     """
 
     train_samples: int
@@ -27,26 +28,25 @@ class DatasetInfo:
     evaluation_samples: int
     """Number of evaluation samples, which is logged as `eval_samples`."""
     sizes: Mapping[str, int]
-    """Workload-specific sizes, such as the number of users, the number of items, or the vocabulary
-    size.
-    """
+    """Workload-specific sizes, such as the numbers of users and items, or the vocabulary size."""
     fingerprint: str
-    """Hash of the prepared files. Equal data have equal fingerprints."""
+    """Hash of the prepared files. Data sets with equal files have equal fingerprints."""
     notes: tuple[str, ...] = ()
-    """Notes on the data that must be shown with results, such as `counts differ from the published
-    data set`.
+    """Notes on the data set that must be displayed with results, such as `counts differ from the
+    published data set`.
     """
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Path of the `.npy` file of each named array, such as the number of sentences by length.
+    """Maps the name of an array to the path of its `.npy` file. An example is the number of
+    sentences by length.
 
-    The controller copies the files next to `run.json`, so that workers do not read them from the
-    data set.
+    The controller copies these files to the folder of `run.json`, so that workers do not read
+    them from the data set.
     """
 
     def array(self, name: str) -> Array:
-        """Return a memory-mapped array of `arrays`.
+        """Return the memory-mapped array with the given name in `arrays`.
 
-        The method raises ValueError if the file is missing or is not a plain array.
+        Raises ValueError if the file is missing or does not contain a plain array.
         """
         import numpy as np
 
@@ -61,7 +61,10 @@ class DatasetInfo:
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Shape and NumPy dtype of an array in a batch. The first axis is the sample axis."""
+    """Shape and NumPy dtype of an array in a batch.
+
+    The first axis is the sample axis.
+    """
 
     shape: tuple[int, ...]
     dtype: str
@@ -69,43 +72,45 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class Batch:
-    """Data of one replica for one step."""
+    """Data of one replica for one training step."""
 
     arrays: Arrays
-    """Arrays by name, padded to a shape in `Workload.shapes()`. Padding has the weight 0."""
+    """Arrays by name, padded to a shape in `Workload.shapes()`. Padded samples have the loss
+    weight 0.
+    """
     weight_sum: float
     """Sum of the loss weights over this replica's samples."""
     global_weight_sum: float
-    """Sum of the loss weights over all replicas.
+    """Sum of the loss weights over the samples of all replicas.
 
-    The loss is the sum of terms / `global_weight_sum`, so the loss is exact even if the last batch
-    is uneven.
+    The loss of a step is the sum of all loss terms divided by `global_weight_sum`. The loss is
+    therefore exact even if the last batch is uneven.
     """
     global_samples: int
-    """Number of samples in this step over all replicas, without padding."""
+    """Number of samples of all replicas in this step, without padding."""
     global_counts: Mapping[str, int] = field(default_factory=dict)
-    """Size of this step over all replicas in each of the workload's `extra_throughput_units`,
-    such as tokens.
+    """Total size of this step over all replicas in each unit of `extra_throughput_units`, such as
+    tokens.
     """
 
 
 class DataPipeline(Protocol):
-    """Source of batches, which defines the order and the sharding of the data.
+    """Source of batches, which defines the order and the sharding of the samples.
 
-    Every process gets the same number of training steps.
+    All processes get the same number of training steps.
     """
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Yield the batches of each step from `first_step` to `stop_step` - 1.
 
-        The batches of a step are a list with one batch per local replica.
+        For each step, a list with one batch per local replica is yielded.
         """
         ...
 
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield this process's shard of the evaluation set.
 
-        Every sample is in the shard of exactly one process.
+        Each sample belongs to the shard of exactly one process.
         """
         ...
 
@@ -115,12 +120,12 @@ class DataPipeline(Protocol):
 
 
 def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
-    """Raise ValueError unless an evaluation covered each sample exactly once.
+    """Raise ValueError unless each sample was evaluated exactly once.
 
     Args:
-        numbers: Indices of the samples that have a result, in any order.
+        numbers: Indices of the evaluated samples, in any order.
         count: Number of samples in the evaluation set. The indices start at 0.
-        what: Plural noun for the samples in the message.
+        what: Plural noun that describes the samples in the error message.
     """
     import numpy as np
 
@@ -132,27 +137,28 @@ def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
 
 
 class Dataset(ABC):
-    """Data set, with its preparation and checks.
+    """A data set, with its preparation and checks.
 
-    The preparation converts a download to the form that runs read. The checks compare the prepared
-    files with their manifest.
+    The preparation converts downloaded files to the format that runs read. The checks compare the
+    prepared files with their manifest.
     """
 
     name: ClassVar[str]
     generated: ClassVar[bool] = False
-    """True if `make_demo` can generate the data set. Demo runs generate the data set
+    """True if `make_demo` can generate the data set. Demo runs then generate the data set
     automatically.
     """
     prepare_options: ClassVar[tuple[str, ...]] = ()
     """Options of `suite data prepare` for this data set.
 
-    The values of the options are attributes: for example, `subset` is the N of `--subset N`.
+    The values of the options are stored as attributes: for example, `subset` is the N of `--subset
+    N`.
     """
 
     def with_options(self, options: Mapping[str, Any]) -> Dataset:
         """Set values of `prepare_options`, and return this data set.
 
-        The method raises ValueError for an unsupported option.
+        Raises ValueError for an option that the data set does not support.
         """
         for name in options:
             if name not in self.prepare_options:
@@ -164,9 +170,9 @@ class Dataset(ABC):
         return self
 
     def with_name(self, name: str) -> Dataset:
-        """Return this data set with a user-defined name.
+        """Set a user-defined name, and return this data set.
 
-        The method raises ValueError if the name of the data set is fixed.
+        Raises ValueError if the name of the data set is fixed.
         """
         raise ValueError(
             f"--name {name}: {self.name} cannot be renamed. Use --name with user-defined data only:"
@@ -177,8 +183,8 @@ class Dataset(ABC):
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Prepare the data in `source` for runs, and return lines to print.
 
-        The prepared data are written to `destination`. A complete preparation of different data is
-        never overwritten.
+        The prepared data are written to `destination`. If `destination` contains a complete
+        preparation of different data, it is never overwritten.
 
         Raises:
             ValueError: The source is invalid. The message contains the file and the line.
@@ -188,33 +194,32 @@ class Dataset(ABC):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with their manifest, and return lines to print.
 
-        The method raises ValueError for a file that differs.
+        Raises ValueError if a file differs from the manifest.
         """
 
     def check(self, destination: Path) -> None:  # noqa: B027 - a data set without a manifest has nothing to compare
-        """Raise ValueError if the prepared files have changed.
+        """Raise ValueError if the prepared files have changed since their preparation.
 
-        The message contains the command that repairs the files.
+        The error message contains the command that repairs the files.
 
-        Each machine calls this method before every run. Caches are cleared afterwards, so the files
-        do not remain in memory.
+        Each machine calls this method before every run. The page caches are cleared after the
+        check, so that the files do not remain in memory.
         """
 
     def is_prepared(self, destination: Path) -> bool:
-        """Return True if the folder `destination` contains a complete preparation."""
+        """Return True if the folder `destination` contains a completely prepared data set."""
         return (destination / "manifest.json").is_file()
 
     def files(self, destination: Path) -> Iterator[str]:
-        """Yield the path of each file that a run with this preparation may read.
+        """Yield the path of each file that a run may read from the prepared data set.
 
-        The preparation is in `destination`.
-
-        The default is all files below `destination`. The paths are not collected in a list, because
-        a data set may have millions of files. Paths of files outside of this folder must come
-        first, because files in the folder are needed to find them.
+        By default, the method yields all files below `destination`. The paths are not collected in
+        a list, because a data set may have millions of files. If a data set reads files outside of
+        `destination`, their paths must be yielded first, because files in `destination` are needed
+        to find them.
 
         Raises:
-            ValueError: The preparation is damaged.
+            ValueError: The prepared data set is damaged.
         """
         for folder, _, names in os.walk(destination):
             yield from filter(os.path.isfile, (os.path.join(folder, name) for name in names))
@@ -222,7 +227,7 @@ class Dataset(ABC):
     def make_demo(self, destination: Path) -> list[str]:
         """Generate and prepare the data set, and return lines to print.
 
-        The method raises ValueError if the data set cannot be generated.
+        Raises ValueError if the data set cannot be generated.
         """
         raise ValueError(
             f"{self.name} cannot be generated. Run: suite data prepare {self.name} --from FILE"
@@ -231,9 +236,9 @@ class Dataset(ABC):
     def make_vocabulary(
         self, sources: Sequence[Path], destination: Path, size: int | None
     ) -> list[str]:
-        """Learn a vocabulary of `size` from text files, and write it to a new file.
+        """Learn a vocabulary from text files, and return lines to print.
 
-        The method returns lines to print.
+        The vocabulary has `size` entries and is written to a new file.
 
         Raises:
             ValueError: The data set does not use a learned vocabulary, or a source, the

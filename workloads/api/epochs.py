@@ -1,4 +1,4 @@
-"""Number of samples in an epoch, and the steps at which epochs begin."""
+"""Number of samples in an epoch, and the first step of each epoch."""
 
 from __future__ import annotations
 
@@ -10,46 +10,54 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EpochSamples:
-    """Size of an epoch."""
+    """Number of samples in an epoch."""
 
     trained: int
-    """Number of samples that an epoch trains on, in `Workload.batch_unit`. Samples that are
-    repeated to fill the last batch are not counted.
+    """Number of samples on which an epoch trains, in `Workload.batch_unit`. If samples are
+    repeated to fill the last batch, the repetitions are not counted.
     """
     repeated: int = 0
-    """Number of samples that an epoch trains on a second time to fill its last batch."""
+    """Number of samples that are repeated within an epoch to fill its last batch."""
     left_out: int = 0
-    """Number of samples in the data set that an epoch does not train on."""
+    """Number of samples in the data set on which an epoch does not train."""
 
 
 def share_of_samples(samples: int, train_samples: int) -> float:
-    """Return samples as a fraction of the training samples, rounded up to 6 decimals.
+    """Return `samples` as a fraction of the training samples, rounded up to 6 decimals.
 
-    Because the fraction is rounded up, it exceeds every bound that the exact fraction exceeds.
+    Rounding up ensures that the rounded fraction exceeds every bound that the exact fraction
+    exceeds.
     """
     return -(-samples * 10**6 // train_samples) / 10**6 if samples and train_samples else 0.0
 
 
 def num_steps(samples: int, global_batch_size: int) -> int:
-    """Return the number of batches for `samples`. The last batch may be partial."""
+    """Return the number of batches for `samples`.
+
+    The last batch may be smaller than the global batch size.
+    """
     return math.ceil(samples / global_batch_size)
 
 
 class EpochSchedule:
-    """First step of each epoch. The numbers of steps and epochs start at 0."""
+    """First step of each epoch.
+
+    Steps and epochs are numbered from 0.
+    """
 
     def __init__(self, steps_in_epoch: Callable[[int], int]) -> None:
         """Initialize the schedule.
 
         Args:
-            steps_in_epoch: Function from the number of an epoch to its number of steps, which is at
-                least 1. The function is called once per epoch.
+            steps_in_epoch: Function that returns the number of steps in an epoch. The argument is
+                the number of the epoch, and the return value is at least 1. The function is called
+                once per epoch.
         """
         self._steps_in_epoch = steps_in_epoch
         self._starts = [0]
 
     def start(self, epoch: int) -> int:
-        """Return the first step of an epoch, which is the number of steps in earlier epochs."""
+        """Return the first step of an epoch, which is the number of steps before the epoch."""
         while len(self._starts) <= epoch:
             steps = self._steps_in_epoch(len(self._starts) - 1)
             assert steps > 0, f"epoch {len(self._starts) - 1} has {steps} steps"

@@ -25,32 +25,38 @@ from workloads.api.values import Array
 
 
 class ParameterServerTransport(Protocol):
-    """Connection from a worker to the parameter server.
+    """Connection of a worker to the parameter server.
 
     Each framework implements this class.
     """
 
     def pull(self) -> Array:
-        """Load the server's weights into the model, and return their metadata (1 + workers,).
+        """Load the server's weights into the model.
 
         The weights include all earlier pushes of this worker.
+
+        Returns:
+            The metadata of the weights, shape (1 + workers,).
         """
         ...
 
     def push(self, tail: Array) -> None:
-        """Send the model's gradients with the metadata `tail` (1 + workers,)."""
+        """Push the model's gradients with the metadata `tail` to the server.
+
+        The shape of `tail` is (1 + workers,).
+        """
         ...
 
 
 def metadata_size(workers: int) -> int:
-    """Return the number of metadata values at the end of a vector."""
+    """Return the number of metadata values at the end of a flat vector."""
     return 1 + workers
 
 
 def record_update(counts: Array, tail: Array) -> None:
-    """Record in `counts` that the gradients with the metadata `tail` were applied.
+    """Record that the server applied the gradients with the metadata `tail`.
 
-    `counts` is the metadata of the weights on the server.
+    `counts` is the metadata of the server's weights, and is updated in place.
     """
     counts[0] += 1
     counts[1 + int(tail[1])] = counts[0]
@@ -72,22 +78,22 @@ class ParameterServerClient:
             channel: Connection to the server.
             worker: Rank of the worker.
             workers: Number of workers.
-            learning_rate: Function from the number of a step to its learning rate. A step consists
-                of as many updates as there are workers.
+            learning_rate: Function that returns the learning rate of a step. A step consists of as
+                many updates as there are workers.
         """
         self.worker, self.workers = worker, workers
         self._channel, self._learning_rate = channel, learning_rate
         self._pending = False
         self.version = 0
-        """Number of updates in the weights that this worker pulled last."""
+        """Number of updates that are included in the weights that this worker pulled last."""
         self.staleness: Counter[int] = Counter()
-        """Number of this worker's updates by staleness.
+        """Histogram of the staleness of this worker's updates.
 
-        An update is counted at the first pull after its push.
+        An update is added to the histogram at the first pull after its push.
         """
 
     def pull(self) -> int:
-        """Load the newest weights, and return the number of updates in these weights."""
+        """Pull the newest weights, and return the number of updates that they include."""
         counts = self._channel.pull()
         if self._pending:
             self.staleness[int(counts[1 + self.worker]) - 1 - self.version] += 1
@@ -96,9 +102,9 @@ class ParameterServerClient:
         return self.version
 
     def push(self) -> None:
-        """Send the gradients of the model with a learning rate.
+        """Push the gradients of the model with a learning rate.
 
-        The learning rate belongs to the step of the pulled weights.
+        The learning rate is that of the step at which the weights were pulled.
         """
         import numpy as np
 

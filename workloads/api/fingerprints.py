@@ -1,10 +1,10 @@
-"""Fingerprints of the published data sets in the form that the suite prepares.
+"""Fingerprints of the published data sets after preparation by the suite.
 
-Runs whose data set has an unlisted fingerprint are in the open division.
+A run whose data set has an unlisted fingerprint is in the open division.
 
 The notes and sample counts in a manifest do not prove that a data set is the published data set,
-since users can edit a manifest. The fingerprint is the proof: it is a digest of the digests of all
-prepared files. The files are compared with their digests before a run.
+because users can edit a manifest. The fingerprint is the proof: it is a hash of the digests of all
+prepared files. Before a run, the suite compares the files with their digests.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ PUBLISHED_DATASETS = frozenset(
         *("wmt16-en-de", "wmt17-en-de"),
     )
 )
-"""Reserved names of published data sets."""
+"""Names that are reserved for published data sets."""
 
 FINGERPRINTS: dict[str, Mapping[str, str]] = {}
-"""Fingerprints of each data set.
+"""Maps each data set to its fingerprints.
 
-The value of a fingerprint describes the download and the software versions of the preparation
-(docs/dev/verify_a_data_set.md).
+Each fingerprint is mapped to a description of the download and of the software versions of the
+preparation (docs/dev/verify_a_data_set.md).
 """
 
 NOT_VERIFIED = "data set fingerprint not verified"
 
 
 def is_verified(dataset: str, fingerprint: str) -> bool:
-    """Return whether a data set is the published data set with its name.
+    """Return whether a data set is the published data set of this name.
 
-    The result is True for names that are not reserved for published data sets.
+    Returns True for names that are not reserved for published data sets.
     """
     return dataset not in PUBLISHED_DATASETS or fingerprint in FINGERPRINTS.get(dataset, {})

@@ -1,6 +1,7 @@
 """Options and hyperparameters of a workload.
 
-Both are fields of the workload's `Options` dataclass, with their allowed values.
+Options and hyperparameters are fields of the workload's `Options` dataclass. The fields define the
+allowed values.
 """
 
 from __future__ import annotations
@@ -77,13 +78,14 @@ def hyperparameter(
 ) -> Any:
     """Return a dataclass field whose value a hyperparameter set defines.
 
-    The field has a description and allowed values.
+    The metadata of the field contain a description and the allowed values.
 
     Args:
         help: Description of the hyperparameter.
         default: Value for sets that do not define the hyperparameter. With None, every set must
             define the hyperparameter.
-        overridable: True if the user can override the value of the set with `workload.NAME`.
+        overridable: True if the user can override the set's value of the hyperparameter with
+            `workload.NAME`.
         choices: Allowed values. If empty, all values of the type are allowed.
         minimum: Minimum of a number.
         maximum: Maximum of a number.
@@ -105,7 +107,7 @@ class Hyperparameter:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadOptions:
-    """Options `workload.*` that every workload with data and hyperparameter sets has."""
+    """Options `workload.*` of every workload that has data and hyperparameter sets."""
 
     name: str = ""
     dataset: str = option("auto", "prepared data set; auto: the profile's")
@@ -114,9 +116,9 @@ class WorkloadOptions:
 
 
 def build_options(kind: type[Kind], settings: Settings) -> Kind:
-    """Return an instance of `kind`, a dataclass of options, with the values of a run.
+    """Return an instance of the options dataclass `kind` with the values of a run.
 
-    Missing values are set to their defaults.
+    Options that `settings` does not contain are set to their defaults.
     """
     names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
     values = {**settings.options, **settings.hyperparameters}
@@ -140,7 +142,7 @@ def hyperparameter_fields(kind: Any) -> dict[str, Field[Any]]:
 def default_values(kind: Any) -> dict[str, Json]:
     """Return the default of each field of `Options` by name.
 
-    Hyperparameters are None, because the hyperparameter set defines their values.
+    Hyperparameters have the default None, because the hyperparameter set defines their values.
     """
     return {**vars(kind()), **dict.fromkeys(hyperparameter_fields(kind))}
 
@@ -148,7 +150,7 @@ def default_values(kind: Any) -> dict[str, Json]:
 def kind_of(item: Field[Any]) -> str:
     """Return the annotated type of a field as a string, such as `int`.
 
-    The result is the same with and without postponed annotations in the module.
+    The string does not depend on whether the module uses `from __future__ import annotations`.
     """
     return item.type.__name__ if isinstance(item.type, type) else str(item.type)
 
@@ -156,7 +158,7 @@ def kind_of(item: Field[Any]) -> str:
 def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object) -> None:
     """Raise ValueError if `value` is not allowed for a field of type `kind`.
 
-    The message is a single line.
+    The error message is a single line.
     """
     if value is None and ("None" in kind or kind == "Any"):
         return
@@ -167,7 +169,7 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     if kind.startswith("list") and not isinstance(value, list):
         raise invalid_value(key, value, "a list", f". Set {key}=[a,b]")
     if kind.startswith("dict") and not isinstance(value, dict):
-        # Mappings cannot be given on the command line.
+        # The command line cannot express mappings.
         remedy = ". Write it into a file (docs/how-to/configure_a_run.md)"
         raise invalid_value(key, value, "a mapping", remedy)
     minimum, pattern, choices = (

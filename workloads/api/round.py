@@ -16,7 +16,7 @@ _FIGURES = ("name", "setup_is_timed", "first_epoch", "bleu_scale", "ruleset", "e
 
 @dataclass(frozen=True)
 class Round:
-    """Properties of a round for one workload.
+    """Properties of a benchmark round for a workload.
 
     The properties are the start of the clock, log conventions, data set, targets, and
     hyperparameter sets.
@@ -27,39 +27,43 @@ class Round:
     setup_is_timed: bool
     """True if the clock starts before the model is built.
 
-    False if the clock starts after up to 20 minutes of setup.
+    If False, the clock starts after the setup, which may take up to 20 minutes.
     """
     first_epoch: int
     """Number of the first epoch in logs."""
     bleu_scale: float
-    """Value of one percentage point of BLEU in targets and logs: 1.0 or 0.01."""
+    """BLEU value in targets and logs that corresponds to one percentage point: 1.0 or 0.01."""
     ruleset: str
     """Version of the mlperf-logging ruleset that checks the logs, such as `0.7.0`.
 
-    If empty, rules that the suite generates check the logs.
+    If the string is empty, the logs are checked with a ruleset that the suite generates.
     """
     sets: Mapping[str, str] = field(default_factory=dict)
-    """Hyperparameter set of each profile."""
+    """Name of the hyperparameter set of each profile."""
     default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
-    """Hyperparameter set of each framework for `profile=reference`, if it differs from `sets`."""
+    """Name of the hyperparameter set by framework for `profile=reference`. The mapping contains
+    only frameworks whose set differs from `sets`.
+    """
     evaluations: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Evaluation times that the round prescribes, by their unit.
 
-    If empty, the hyperparameter set defines the evaluation times.
+    If the mapping is empty, the hyperparameter set defines the evaluation times.
     """
     dataset: str = ""
-    """Data set of the closed division. Empty if the round does not include the workload."""
+    """Data set of the closed division. The string is empty if the round does not include the
+    workload.
+    """
     targets: Mapping[str, float] = field(default_factory=dict)
     """Target of each metric in the closed division.
 
-    Empty if the round does not include the workload.
+    The mapping is empty if the round does not include the workload.
     """
 
     @property
     def figures(self) -> dict[str, Json]:
-        """Return the properties that runs and logs depend on.
+        """Return the properties of the round that runs and logs depend on.
 
-        The keys are keyword arguments of this class (`Settings.round`).
+        The keys are keyword arguments of `Round`. `Settings.round` contains the mapping.
         """
         return {name: getattr(self, name) for name in _FIGURES}
 
@@ -67,7 +71,7 @@ class Round:
     def clock(self) -> str:
         """Return the name of the clock in logs and tables.
 
-        The name is the first round that used this clock.
+        A clock is named after the first round that used the clock.
         """
         return "v0.5" if self.setup_is_timed else "v0.7"
 
@@ -77,10 +81,10 @@ class Round:
         """Return the defaults of a profile in this round.
 
         Args:
-            workload: Name of the workload, for the message.
+            workload: Name of the workload, for the error message.
             profile: `reference`, `synthetic`, or `demo`.
-            model: Parameters of the model for `reference` and `synthetic`.
-            demo: Defaults for `demo`.
+            model: Parameters of the model for the profiles `reference` and `synthetic`.
+            demo: Defaults for the profile `demo`.
 
         Raises:
             ValueError: The profile is invalid.

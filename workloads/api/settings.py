@@ -1,9 +1,10 @@
 """Settings of a run, and the defaults of a profile.
 
-Each setting is defined once, as a field in this module. The metadata of a field contain its key on
-the command line and four flags: whether the setting is logged, belongs to the experiment key,
-scales with the number of devices, and must match when a sweep resumes. The log writer, log reader,
-tables, comparisons, resume checks, and packaging derive their lists of settings from these fields.
+Each setting is defined once, as a field in this module. The metadata of a field contain the
+setting's key on the command line and four flags. The flags define whether the setting is logged,
+belongs to the experiment key, scales with the number of devices, and must match when a sweep
+resumes. The log writer, log reader, tables, comparisons, resume checks, and packaging derive their
+lists of settings from these fields.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ def setting(
 
     Args:
         default: Default value.
-        cli_key: Key on the command line. If empty, planning derives the setting. Planning may
-            replace the user's value. Packages repeat the user's value on their command line.
-        logged: True if the log contains the setting in `suite_run`.
-        experiment_key: True if runs with different values are different experiments
+        cli_key: Key of the setting on the command line. If empty, the user cannot set the value,
+            and planning derives it. Planning may replace the user's value. Packages repeat the
+            user's value on their command line.
+        logged: True if the log's `suite_run` record contains the setting.
+        experiment_key: True if runs with different values of the setting are different experiments
             (suite.results.experiment_key).
-        scales_with_devices: True if the value depends on the number of devices and may differ
-            between the runs of a speedup.
-        must_match_on_resume: True if a resumed sweep must have the same value.
+        scales_with_devices: True if the value depends on the number of devices. The runs that a
+            speedup compares may then have different values.
+        must_match_on_resume: True if a resumed sweep must have the same value as the interrupted
+            sweep.
         hashed: Argument `hash` of the dataclass field.
     """
     metadata = {
@@ -52,9 +55,9 @@ def setting(
 
 
 def field_names(kind: Any, **flags: bool) -> tuple[str, ...]:
-    """Return the names of the fields with these flags, such as `experiment_key=True`.
+    """Return the names of the fields that have these flags, such as `experiment_key=True`.
 
-    A missing flag counts as True.
+    A flag that is missing in a field's metadata counts as True.
     """
     return tuple(
         item.name
@@ -68,25 +71,28 @@ class Defaults:
     """Defaults of a profile (`reference`, `demo`, `synthetic`) for a workload."""
 
     dataset: str
-    """Name of the data set. Empty if the workload does not read data."""
+    """Name of the data set. The string is empty if the workload does not read data."""
     hyperparameter_set: str = ""
     """Name of the hyperparameter set.
 
-    Empty if the workload has no sets. The user must then set the batch size (`batch=global:N`).
+    The string is empty if the workload has no hyperparameter sets. The user must then set the batch
+    size (`batch=global:N`).
     """
     model: Mapping[str, Json] = field(default_factory=dict)
     targets: Mapping[str, float] = field(default_factory=dict)
     """Target of each metric.
 
-    A run must reach all targets. Empty if the workload only measures throughput.
+    A run must reach all targets. The mapping is empty if the workload only measures throughput.
     """
     variant: str = ""
-    """Description of the network for tables. Empty if the workload has only one network."""
+    """Description of the network for tables. The string is empty if the workload has only one
+    network.
+    """
     stop: str = "steps:50"
     """Value of `stop=auto` for runs without a target."""
     default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
-    """Hyperparameter set of each framework, if it differs from `hyperparameter_set`. Some rounds
-    list an optimizer for a few frameworks only.
+    """Name of the hyperparameter set by framework. The mapping contains only frameworks whose set
+    differs from `hyperparameter_set`. Some rounds allow an optimizer only in a few frameworks.
     """
 
     def set_for(self, framework: str) -> str:
@@ -96,13 +102,15 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedSettings:
-    """Settings in a log's `suite_run` record, under these names.
+    """Settings in a log's `suite_run` record. The field names are the keys of the record.
 
-    If a key is missing in a log, the setting has its default.
+    If a key is missing in a log, the setting has its default value.
     """
 
     profile: str = setting("", cli_key="profile")
-    """`reference`, `demo`, or `synthetic`. Empty for a foreign log."""
+    """`reference`, `demo`, or `synthetic`. The string is empty for logs that the suite did not
+    write.
+    """
     workload: str = setting("", cli_key="workload")
     framework: str = setting("", cli_key="framework")
     device: str = setting("", cli_key="device")
@@ -112,18 +120,20 @@ class LoggedSettings:
     nodes: int | None = setting(None, cli_key="nodes", scales_with_devices=True)
     cores_per_device: int | None = setting(None)
     threads_per_device: str = setting("auto", cli_key="cpu.threads_per_device")
-    """A number, or `auto`. `auto` means one thread per core, or fewer threads in a demo if foreign
-    programs use the cores (`suite_condition`).
+    """Number of threads per device, or `auto`. `auto` means one thread per core. A demo uses fewer
+    threads if foreign programs use the cores (`suite_condition`).
     """
     batch_rule: str = setting("", cli_key="batch")
     """`set`, `global:N`, or `per_device:N`.
 
-    Results with strong and weak scaling are never in the same table row.
+    Results with strong scaling and results with weak scaling are never in the same table row.
     """
     global_batch_size: int | None = setting(None, scales_with_devices=True)
     """Global batch size in the workload's `batch_unit`."""
     lr_scaling: str = setting("", cli_key="lr_scaling")
-    """`none`, `linear`, `sqrt`, or `set` (the value in the hyperparameter set)."""
+    """`none`, `linear`, `sqrt`, or `set`. With `set`, the hyperparameter set defines the scaling of
+    the learning rate.
+    """
     precision: str = setting("", cli_key="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
     transport: str = setting("auto", cli_key="transport")
@@ -135,50 +145,55 @@ class LoggedSettings:
     linear_backend: str = setting("", cli_key="framework.linear_backend")
     """Library for linear layers: `mkl` or `onednn`.
 
-    Empty if the trainer does not support a choice (`TrainerInfo.linear_backend`).
+    The string is empty if the trainer does not support a choice (`TrainerInfo.linear_backend`).
     """
     graphs: str = setting("", cli_key="framework.graphs")
-    """`on` if the step of a full batch is a CUDA graph (`TrainerInfo.max_cuda_graph_devices`).
+    """`on` if a training step with a full batch is launched as a CUDA graph
+    (`TrainerInfo.max_cuda_graph_devices`).
 
-    Empty otherwise.
+    The string is empty otherwise.
     """
     kernels: str = setting("", cli_key="framework.kernels")
-    """`off` if standard operators replace the suite's kernels. Empty otherwise."""
+    """`off` if the framework's standard operators replace the suite's kernels. The string is empty
+    otherwise.
+    """
     hyperparameter_set: str = setting("", cli_key="workload.hyperparameter_set")
     rules: str = setting("", cli_key="rules")
     """Name of the round, such as `v0.7`."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)
-    """Number of epochs after which a run ends if it has not reached its target.
+    """Number of epochs after which a run that has not reached its target ends.
 
-    None for runs of fixed length, and in logs of older suite versions.
+    The value is None for runs of fixed length, and in logs of older suite versions.
     """
     mode: str = setting("train", cli_key="mode")
     """`train`, `forward_backward`, `forward` or `inference` (suite/worker/loop.py)."""
     timing_warmup_steps: int = setting(0, cli_key="timing.warmup_steps")
-    """Number of initial steps that are excluded from times and throughput."""
+    """Number of initial steps that step times and throughput exclude."""
     timing_each: str = setting("interval", cli_key="timing.each")
-    """`steps`: each step is timed separately, with a synchronization per step.
+    """Method of timing steps: `steps` or `interval`.
 
-    `interval`: many steps are timed together.
+    With `steps`, each step is timed separately, with a synchronization per step. With `interval`,
+    many steps are timed together.
     """
     update: str = setting("sync", cli_key="update.kind")
-    """`sync`: all devices share one update, which uses the sum of their gradients.
+    """Kind of parameter update: `sync` or `async`.
 
-    `async`: a server applies the gradients of each device separately.
+    With `sync`, all devices apply the same update, which uses the sum of the gradients of all
+    devices. With `async`, a parameter server applies the gradients of each device separately.
     """
     straggler_ms: int = setting(0, cli_key="update.straggler_ms")
-    """Milliseconds that the last device sleeps in each of its steps."""
+    """Milliseconds that the device with the highest index sleeps in each of its steps."""
     dataset: str = setting("", cli_key="workload.dataset")
     variant: str = setting("")
     """Value of `Defaults.variant`."""
     targets: Mapping[str, float] = setting({}, hashed=False)
     """Target of each metric."""
     falling_metrics: tuple[str, ...] = setting((), experiment_key=False)
-    """Metrics whose target is reached from above, such as a loss (`Workload.falling_metrics`).
+    """Metrics that reach their target by falling, such as a loss (`Workload.falling_metrics`).
 
-    The log contains this setting only if there are such metrics.
+    The log contains this setting only if the workload has such metrics.
     """
     epoch_unit: str = setting("epochs", experiment_key=False)
     """Unit in which training up to the target is counted: `epochs` or `samples`
@@ -189,14 +204,14 @@ class LoggedSettings:
 
     @property
     def asynchronous(self) -> bool:
-        """Return whether a server applies the gradients of each device separately."""
+        """Return whether a parameter server applies the gradients of each device separately."""
         return self.update == "async"
 
     @property
     def to_target(self) -> bool:
-        """Return True if the run ends at its target.
+        """Return True if the run ends when it reaches its target.
 
-        The result is False for runs of fixed length and runs that do not train.
+        The result is False for runs of fixed length and for runs that do not train.
         """
         return self.stop == "target" and self.mode == "train"
 
@@ -205,10 +220,11 @@ class LoggedSettings:
 class Settings(LoggedSettings):
     """All settings that determine the computation of a run.
 
-    No setting has the value `auto`. `run.json` contains the settings.
+    No setting has the value `auto`. The settings are stored in `run.json`.
     """
 
-    if TYPE_CHECKING:  # These fields are always set before a run, but missing in some logs.
+    # These fields are always set before a run, but some logs do not contain them.
+    if TYPE_CHECKING:
         devices: int
         nodes: int
         cores_per_device: int
@@ -216,13 +232,13 @@ class Settings(LoggedSettings):
     seed: int = setting(0, logged=False, must_match_on_resume=False)
     oversubscribe: bool = setting(False, cli_key="oversubscribe", logged=False)
     data_dir: str = setting("", logged=False, must_match_on_resume=False)
-    """Folder of the prepared data set. Empty for `profile=synthetic`."""
+    """Folder of the prepared data set. The string is empty for `profile=synthetic`."""
     round: Mapping[str, Json] = setting({}, logged=False, must_match_on_resume=False, hashed=False)
-    """Value of `Round.figures`, which planning adds."""
+    """Value of `Round.figures` for the round of the run. Planning sets this field."""
     model: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameters: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameter_sources: Mapping[str, str] = setting({}, logged=False, hashed=False)
     options: Mapping[str, Json] = setting({}, logged=False, hashed=False)
-    """Options of the workload: all fields of its `Options` except hyperparameters and separate
-    settings.
+    """Options of the workload: all fields of the workload's `Options` except hyperparameters and
+    separate settings.
     """

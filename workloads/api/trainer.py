@@ -42,14 +42,14 @@ class TrainStats:
 class GradientAllReduceInfo:
     """Size of the gradient all-reduce in a step.
 
-    All numbers are per device.
+    All sizes are per device.
     """
 
     size_bytes: float
     tensors: int = 0
-    """Number of gradient tensors. 0 if the number is unknown."""
+    """Number of gradient tensors, or 0 if the number is unknown."""
     buckets: int = 1
-    """Number of buckets. Each bucket adds the latency of an all-reduce."""
+    """Number of all-reduce buckets. Each bucket adds the latency of an all-reduce."""
 
 
 class Trainer(ABC):
@@ -58,11 +58,11 @@ class Trainer(ABC):
     The collectives are for small arrays.
 
     The constructor must not create parameters, optimizer state, or device memory. `setup` creates
-    them, because the v0.5 clock includes this time.
+    them, because the v0.5 clock includes the time to create them.
     """
 
     timed_by: ClassVar[str] = "device events"
-    """Clock of the times from `time_steps`, for the log."""
+    """Description of the clock that `time_steps` uses, for the log."""
     state_is_sharded: bool = False
     """True if each process holds only a part of the parameters and of the optimizer state.
 
@@ -70,15 +70,15 @@ class Trainer(ABC):
     the arrays.
     """
     exchange: ParameterServerClient | None = None
-    """Parameter-server client under `update=async`, which is created at the end of `setup`.
+    """Parameter-server client under `update=async`. `setup` creates the client at its end.
 
-    Steps then push their gradients to the server instead of updating the model.
+    With a client, a step pushes its gradients to the server instead of updating the model.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         self.beat: Callable[[], object] = lambda: None
-        """Callback that reports progress of `setup`. Without progress reports, compiling all shapes
-        could exceed the controller's watchdog timeout.
+        """Callback by which `setup` reports progress. Without progress reports, compiling all
+        shapes could exceed the controller's watchdog timeout.
         """
         self.workload = workload
         self.settings = workload.settings
@@ -96,29 +96,31 @@ class Trainer(ABC):
 
     @abstractmethod
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Build the model, load the weights, and compile.
+        """Build the model, load the weights, and compile the model.
 
-        With `warmup`, also run dummy batches that do not change the state.
+        With `warmup`, also run dummy batches that do not change the parameters or the optimizer
+        state.
         """
 
     @abstractmethod
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run an optimizer step for each item, in order.
+        """Run an optimizer step for each list of batches in `steps`, in order.
 
-        The method raises NonFiniteLossError if the loss is NaN or infinite.
+        A list contains one batch per local replica. The method raises NonFiniteLossError if the
+        loss is NaN or infinite.
         """
 
     @abstractmethod
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Compute the loss of each item in training mode (`mode=forward`).
+        """Compute the loss of each step in training mode (`mode=forward`).
 
-        Neither gradients nor updates are computed.
+        The method computes neither gradients nor updates.
         """
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Compute loss and gradients of each item, without updates (`mode=forward_backward`).
+        """Compute loss and gradients of each step, without updates (`mode=forward_backward`).
 
-        Gradients are summed over replicas.
+        The gradients are summed over the replicas (all-reduce).
         """
         raise ValueError(
             f"mode=forward_backward: {type(self).__name__} does not support it. Set mode=train or"
@@ -126,15 +128,16 @@ class Trainer(ABC):
         )
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo | None:
-        """Return the size of a step's gradient all-reduce, or None if it is unknown.
+        """Return the size of a step's gradient all-reduce, or None if the size is unknown.
 
-        The size is also returned for a single device. The method must be called after `setup`.
+        The method also returns the size if the run has a single device. `setup` must be called
+        before this method.
         """
         return None
 
     @contextlib.contextmanager
     def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
-        """Return a context manager that yields the same batches.
+        """Return a context manager that yields an iterator over the same batches.
 
         Inside the context, a thread may copy the next batches to the device.
         """
@@ -143,24 +146,26 @@ class Trainer(ABC):
     def time_steps(
         self, steps: Iterable[list[Batch]], seconds: list[float]
     ) -> Iterator[list[Batch]] | None:
-        """Return the same items, with the time of each step measured by the device.
+        """Yield the batches of `steps`, while the device measures the time of each step.
 
-        The method is used under `timing=steps`. There is no synchronization after each step.
+        The method is used under `timing=steps`. The device's clock makes a synchronization after
+        each step unnecessary.
 
         Args:
             steps: Batches of each step.
             seconds: Receives the time of each step, after the last step.
 
         Returns:
-            The items, or None if the device cannot time steps. The loop then synchronizes after
-            each step.
+            The batches, or None if the device cannot time steps. If the result is None, the
+            training loop synchronizes after each step.
         """
         return None
 
     def synchronize(self) -> None:  # noqa: B027
         """Wait until the devices have finished all launched work.
 
-        Trainers whose steps return only after the computation do not need to implement this method.
+        Trainers whose step methods return only after the computation do not need to implement this
+        method.
         """
 
     @abstractmethod
@@ -172,7 +177,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Return the arrays of every process by rank, on rank 0, and None on all other ranks.
+        """Return the arrays of every process by rank on rank 0, and None on all other ranks.
 
         All ranks must call this method (collective call).
         """
@@ -182,7 +187,7 @@ class Trainer(ABC):
         """Return the value of rank 0 on every rank (collective call)."""
 
     def weights(self) -> dict[str, Array]:
-        """Return copies of the parameters and running statistics.
+        """Return copies of the model parameters and running statistics.
 
         The copies are float32 with canonical names. The optimizer state is not included.
         """
@@ -194,12 +199,12 @@ class Trainer(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: Arrays) -> None:
-        """Restore a state that `state_dict` returned."""
+        """Restore parameters and optimizer state from arrays that `state_dict` returned."""
 
     def memory_peak_bytes(self) -> int:
         """Return the peak device memory of the first local replica in bytes.
 
-        On a CPU, the result is the peak resident set size of the process.
+        On a CPU, the method returns the peak resident set size of the process.
         """
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

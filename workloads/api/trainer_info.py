@@ -2,10 +2,11 @@
 
 The controller reads the description without importing the framework.
 
-A workload's package has a module `trainers` with a mapping `TRAINERS`, whose keys are framework
-names and whose values are `TrainerInfo` instances. A framework package declares trainers of
-existing workloads in the entry-point group `suite.trainers`. The name of the entry point is the
-framework, and its object is a mapping from workload names to `TrainerInfo` instances.
+The package of a workload has a module `trainers` with a mapping `TRAINERS`. The keys of the mapping
+are framework names, and the values are `TrainerInfo` instances. A framework package declares
+trainers of existing workloads in the entry-point group `suite.trainers`. The name of the entry
+point is the framework's name. The object of the entry point is a mapping from workload names to
+`TrainerInfo` instances.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ class TrainerInfo:
     trainer: str
     """Class of the trainer, such as `workloads.ssd.pytorch:SSDTrainer`.
 
-    `load` imports the class, and therefore also the framework.
+    `load` imports the class, and thereby also imports the framework.
     """
     precisions: tuple[str, ...] = ("fp32",)
     """Supported values of `precision`."""
     linear_backend: bool = False
-    """True if `framework.linear_backend` selects the library for fp32 linear layers on CPU
+    """True if `framework.linear_backend` can select the library for fp32 linear layers on CPU
     cores.
     """
     max_cuda_graph_devices: float = 0
     """Maximum number of GPUs with which a training step can be launched as a CUDA graph
-    (`framework.graphs`). 0 disables CUDA graphs.
+    (`framework.graphs`). The value 0 disables CUDA graphs.
     """
     async_updates: bool = False
-    """True if `update=async` is supported. A model with batch norm cannot support
+    """True if the trainer supports `update=async`. A model with batch norm cannot support
     `update=async`.
     """
     fp16_loss_scaling: LossScaling = LossScaling("static", start=128.0)
@@ -59,11 +60,11 @@ class TrainerInfo:
 
     @property
     def module(self) -> str:
-        """Return the module name of the class."""
+        """Return the name of the module that contains the trainer class."""
         return self.trainer.partition(":")[0]
 
     def load(self) -> type[Any]:
-        """Import and return the class."""
+        """Import and return the trainer class."""
         loaded: type[Any] = pkgutil.resolve_name(self.trainer)
         return loaded
 
@@ -76,7 +77,8 @@ def get_trainer(workload: type, framework: str) -> TrainerInfo:
         framework: Name of the framework.
 
     Raises:
-        ValueError: The trainer does not exist. The message contains the allowed names.
+        ValueError: The workload has no trainer in this framework. The message contains the allowed
+            names.
     """
     info = find_trainer(workload, framework)
     if info is None:
@@ -116,10 +118,10 @@ def frameworks_of(workload: type) -> list[str]:
 
 @cache
 def package_trainers(workload: type) -> Mapping[str, TrainerInfo]:
-    """Return `TRAINERS` of the workload's package, by framework.
+    """Return the mapping `TRAINERS` of the workload's package, by framework.
 
-    The class of the workload may be derived from a workload of a different package. If its package
-    has no module `trainers`, the trainers of the base workload are returned.
+    A workload class may be derived from a workload in a different package. If the package of the
+    derived class has no module `trainers`, the function returns the trainers of the base workload.
     """
     for kind in workload.__mro__:
         spec = getattr(sys.modules.get(kind.__module__), "__spec__", None)
@@ -134,7 +136,7 @@ def package_trainers(workload: type) -> Mapping[str, TrainerInfo]:
 def framework_trainers(framework: str) -> Mapping[str, TrainerInfo]:
     """Return the trainers that the entry point of a framework declares, by workload.
 
-    The mapping is empty without an entry point.
+    The mapping is empty if the framework has no entry point.
     """
     point = entry_points.points(entry_points.TRAINERS).get(framework)
     return _checked(point.load(), point.value) if point is not None else {}
@@ -145,7 +147,7 @@ def _name(workload: type) -> str:
 
 
 def _checked(trainers: Any, source: str) -> Mapping[str, TrainerInfo]:
-    """Return the mapping, or raise ValueError if it does not map names to `TrainerInfo`."""
+    """Return `trainers`, or raise ValueError if it does not map names to `TrainerInfo`."""
     if not isinstance(trainers, Mapping) or not all(
         isinstance(info, TrainerInfo) for info in trainers.values()
     ):

@@ -1,8 +1,8 @@
 """Settings of parameter updates.
 
-Workloads define these settings. The optimizers and trainers of each framework apply them.
+Workloads define these settings. The optimizers and trainers of each framework apply the settings.
 
-`workloads/common/optimizers.py` defines the arithmetic in NumPy.
+`workloads/common/optimizers.py` defines the formulas of the optimizers in NumPy.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class ParameterRule:
     decay: float = 0.0
     """Coefficient of the weight decay.
 
-    adamw subtracts rate · decay · w from the weight (decoupled). All other optimizers add decay · w
-    to the gradient (L2, coupled).
+    adamw subtracts rate · decay · w from the weight w (decoupled weight decay). All other
+    optimizers add decay · w to the gradient (L2 regularization, coupled).
     """
     lars_adapt: bool = False
-    """True if LARS applies the trust ratio.
+    """True if LARS multiplies the learning rate of this parameter by the trust ratio.
 
-    False for excluded parameters, and for all other optimizers.
+    False for parameters that LARS excludes, and with all other optimizers.
     """
     lr_multiplier: float = 1.0
     """Ratio of the parameter's learning rate to the scheduled learning rate (detectors: 2 for
@@ -31,19 +31,19 @@ class ParameterRule:
     """
     frozen: bool = False
     """True if the parameter is never updated. A frozen parameter has no gradient and no optimizer
-    state, and is not part of the all-reduce.
+    state, and the all-reduce does not include a frozen parameter.
     """
 
 
 @dataclass(frozen=True)
 class LossScaling:
-    """Loss scaling: the loss is multiplied by a factor before the backward pass.
+    """Loss scaling: the loss is multiplied by a scale before the backward pass.
 
-    The factor prevents small gradients from underflowing in fp16.
+    The scale prevents small gradients from underflowing in fp16.
     """
 
     mode: str = "none"
-    """`none`, `static` (always `start`), or `dynamic`."""
+    """`none`, `static`, or `dynamic`. With `static`, the scale is always `start`."""
     start: float = 1.0
     growth_factor: float = 2.0
     """Factor by which dynamic scaling increases the scale after `growth_interval` consecutive steps
@@ -52,7 +52,7 @@ class LossScaling:
     growth_interval: int = 2_000
     backoff_factor: float = 0.5
     """Factor by which dynamic scaling decreases the scale after an overflow. Every replica skips
-    the step.
+    the step that overflowed.
     """
     maximum: float = 2.0**24
     """Upper limit of the scale for dynamic scaling."""
@@ -74,8 +74,8 @@ class OptimizerSettings:
     lr_in_momentum: bool = False
     """True if the momentum buffer v of sgd and lars includes the learning rate r.
 
-    False: v = m v + g, w = w - r v. True: v = m v + r g, w = w - v. Both forms compute the same
-    weights while r is constant.
+    With False, v = m v + g and w = w - r v. With True, v = m v + r g and w = w - v. Both formulas
+    compute the same weights while r is constant.
     """
     trust_coefficient: float = 0.001
     """Trust coefficient (eta) of lars."""
@@ -84,16 +84,16 @@ class OptimizerSettings:
     beta2: float = 0.999
     """Decay rate of the mean of squared gradients in adam and adamw."""
     rho: float = 0.9
-    """Decay rate of rmsprop's mean of squared gradients."""
+    """Decay rate of the mean of squared gradients in rmsprop."""
     epsilon: float = 1e-8
-    """Constant that adam and adamw add to √(v / (1 - β2^t)), and rmsprop to √s."""
+    """Constant that adamw and adam add to √(v / (1 - β2^t)), and that rmsprop adds to √s."""
     clip_norm: float | None = None
-    """Maximum global L2 norm of all gradients. Clipping follows the sum over replicas and
-    unscaling. None disables clipping.
+    """Maximum global L2 norm of all gradients. The gradients are summed over replicas and unscaled
+    before clipping. None disables clipping.
     """
     accumulation_steps: int = 1
-    """Number of equal fractions into which each replica's batch is split.
+    """Number of micro-batches into which each replica's batch is split.
 
-    The gradients of all fractions are summed for a single update.
+    The gradients of all micro-batches are summed for a single update.
     """
     loss_scaling: LossScaling = LossScaling()

@@ -8,7 +8,7 @@ Json = Any
 values.
 """
 
-# NumPy is imported inside functions, because importing NumPy takes longer than `--help` or a tab
+# NumPy is imported only inside functions, because its import takes longer than `--help` or a tab
 # completion.
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -24,7 +24,7 @@ from workloads.api.worker_context import WorkerContext
 
 
 class Workload(ABC):
-    """Benchmark. Each run has an instance in the controller and in each worker.
+    """Base class of benchmarks. The controller and each worker create an instance per run.
 
     A new workload defines `name`, `mlperf_name`, and the abstract methods `defaults`,
     `load_dataset_info`, `learning_rate`, `shapes`, `initial_weights`, and `open_data`. A workload
@@ -42,7 +42,7 @@ class Workload(ABC):
     """Dataclass with the hyperparameters (`workloads.api.hyperparameter`) and options
     (`workloads.api.option`).
 
-    The command-line key of a field is `workload.NAME`, or its argument `key`, such as
+    The command-line key of a field is `workload.NAME`, or the argument `key` of the field, such as
     `key="data.decode"`.
     """
     default_rules: ClassVar[str] = "v0.7"
@@ -52,15 +52,16 @@ class Workload(ABC):
     extra_throughput_units: ClassVar[tuple[str, ...]] = ()
     """Additional units of throughput, such as `tokens`.
 
-    Each training batch contains its size in these units in `global_counts`.
+    The attribute `global_counts` of each training batch contains the size of the batch in these
+    units.
     """
     batch_unit: ClassVar[str] = "samples"
     """Unit of `global_batch_size`: `samples`, `tokens`, or `bytes`."""
     falling_metrics: ClassVar[frozenset[str]] = frozenset()
     """Metrics that improve as they fall, such as a loss or an error rate.
 
-    A target of such a metric is reached by a value at or below the target. All other metrics
-    improve as they rise.
+    The run reaches the target of such a metric when the metric is at or below the target. All other
+    metrics improve as they rise.
     """
     epoch_unit: ClassVar[str] = "epochs"
     """Unit in which the rules count training up to the target: `epochs` or `samples`.
@@ -71,21 +72,23 @@ class Workload(ABC):
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
     """Candidates for `precision=auto` on GPUs, in order of preference.
 
-    The first precision that the trainer, the device, and the rules allow is used. If none is
-    allowed, fp32 is used. bf16 comes first because it needs no loss scaling, although NVIDIA's v0.7
-    submissions use fp16.
+    `precision=auto` selects the first candidate that the trainer, the device, and the rules allow,
+    or fp32 if none is allowed. bf16 comes first because bf16 needs no loss scaling, although
+    NVIDIA's v0.7 submissions use fp16.
     """
     reference_model: ClassVar[Mapping[str, Json]] = {}
-    """Parameters of the reference model. Rows of the closed rules refer to these parameters as
-    `reference_model`.
+    """Parameters of the reference model. Tables show these parameters as `reference_model` in
+    rows of the closed division.
     """
     known_deviations: ClassVar[tuple[str, ...]] = ()
-    """Differences from the reference implementation that every run under closed rules has.
+    """Differences from the reference implementation that every closed-division run has.
 
-    Each difference is a sentence.
+    Each string is a sentence that describes a difference.
     """
     runs_required: ClassVar[int] = 0
-    """Number of runs in an official result. 0 if no rules cover the workload."""
+    """Number of runs that an official result requires. The value is 0 if no rules cover the
+    workload.
+    """
 
     @classmethod
     @abstractmethod
@@ -94,7 +97,7 @@ class Workload(ABC):
 
         Args:
             profile: `reference`, `demo`, or `synthetic`.
-            round: Round of the run. For workloads that a round lists, `Round.defaults` can be used.
+            round: Round of the run. A workload that the round lists can return `round.defaults(…)`.
             options: Options that the user set, by field name.
 
         Raises:
@@ -103,7 +106,7 @@ class Workload(ABC):
 
     @classmethod
     def hyperparameter_sets(cls) -> Mapping[str, Mapping[str, Hyperparameter]]:
-        """Return the hyperparameter sets that are not defined in files, by name.
+        """Return the hyperparameter sets that the code defines instead of files, by name.
 
         Each set has `global_batch_size`, `learning_rate`, and `lr_scaling`. If the workload has a
         target, each set also has `max_epochs`.
@@ -115,7 +118,7 @@ class Workload(ABC):
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Return the sample counts of the prepared data in `settings.data_dir`.
 
-        Under `profile=synthetic`, the published sample counts are returned.
+        Under `profile=synthetic`, the method returns the sample counts of the published data set.
 
         Raises:
             ValueError: The data is missing or does not match the settings. The message contains the
@@ -124,9 +127,9 @@ class Workload(ABC):
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
-        """Check and prepare additional files in the settings, and return the settings.
+        """Check and prepare additional files that the settings name, and return the settings.
 
-        Example: the file of `backbone.weights`.
+        An example is the file of `backbone.weights`.
 
         Raises:
             ValueError: A file is missing or invalid. The message is a single line.
@@ -137,9 +140,10 @@ class Workload(ABC):
     def activation_bytes(cls, settings: Settings) -> int:
         """Return a lower bound of a sample's activation memory in bytes.
 
-        The memory is needed until the backward pass. 0 means unknown.
+        Activation memory stores activations until the backward pass. The result 0 means that the
+        memory is unknown.
 
-        Planning rejects batches that do not fit into memory.
+        Planning rejects batches whose activations do not fit into device memory.
         """
         return 0
 
@@ -156,7 +160,7 @@ class Workload(ABC):
     def round(self) -> Round:
         """Return the round of the run.
 
-        The properties of the round come from `Settings.round`, which planning wrote.
+        The properties of the round come from `Settings.round`, which planning sets.
         """
         return Round(**self.settings.round)
 
@@ -172,7 +176,7 @@ class Workload(ABC):
     def steps_per_epoch(self) -> int:
         """Return the number of steps in an epoch.
 
-        By default, the last batch of an epoch may be smaller.
+        By default, the last batch of an epoch may be smaller than all other batches.
         """
         return num_steps(self.epoch_samples.trained, self.settings.global_batch_size)
 
@@ -190,24 +194,25 @@ class Workload(ABC):
 
     @property
     def warmup_steps(self) -> int:
-        """Return the number of steps until the warm-up has reached the peak learning rate.
+        """Return the number of warm-up steps before the learning rate reaches its peak.
 
-        By default, there is no warm-up.
+        By default, the learning rate has no warm-up.
         """
         return 0
 
     @property
     def first_decay_step(self) -> int | None:
-        """Return the first step whose learning rate is lower than that of the previous step.
+        """Return the first step whose learning rate is lower than in the previous step.
 
-        None if the learning rate never decays, or decays directly after the warm-up.
+        The result is None if the learning rate never decays, or if it decays directly after the
+        warm-up.
         """
         return None
 
     def evaluation_steps(self) -> Iterator[int]:
         """Yield the numbers of completed steps after which the model is evaluated.
 
-        The sequence is ascending and infinite.
+        The step numbers are ascending, and the iterator is infinite.
         """
         return (self.epochs.start(epoch) for epoch in itertools.count(1))
 
@@ -215,21 +220,22 @@ class Workload(ABC):
     # --------------------------------------------------------------------------
 
     every_step_uses_every_parameter: ClassVar[bool] = True
-    """False if the parameters that a step uses depend on its data. Trainers then do not treat the
-    graph as static.
+    """False if a step uses only some parameters, depending on its data. Trainers then do not
+    treat the computation graph as static.
     """
 
     @abstractmethod
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the shapes of all arrays in a training batch of one replica.
 
-        The sequence has an item for each padded shape, with the largest shape first.
+        The sequence contains a mapping for each padded shape of a batch, with the largest shape
+        first.
         """
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the shapes of the model's inputs in evaluation, in the form of `shapes`.
 
-        If empty, the first evaluation compiles these shapes.
+        If the sequence is empty, the first evaluation compiles the model for these shapes.
         """
         return []
 
@@ -250,19 +256,19 @@ class Workload(ABC):
 
         The values are identical in every framework.
 
-        Batch-norm statistics (`….running_mean`, `….running_var`) may be included. Missing means
-        start at 0 and missing variances at 1.
+        The iterator may include batch-norm statistics (`….running_mean`, `….running_var`). Running
+        means that are not included start at 0, and running variances start at 1.
         """
 
     @abstractmethod
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the prepared data. The loop calls this method after `run_start`."""
+        """Open the prepared data. The training loop calls this method after `run_start`."""
 
     def optimizer(self) -> OptimizerSettings:
         """Return the settings of the optimizer.
 
-        The default is `options.optimizer`, with all options whose names are fields of
-        `OptimizerSettings`.
+        By default, the optimizer is `options.optimizer`. Its settings are all options whose names
+        are fields of `OptimizerSettings`.
         """
         values = vars(self.options)
         if "optimizer" not in values:
@@ -280,10 +286,10 @@ class Workload(ABC):
 
     @final
     def update_settings(self) -> OptimizerSettings:
-        """Return `optimizer()`.
+        """Return `optimizer()` after checking the number of accumulation steps.
 
-        The method raises ValueError if a replica's batch cannot be split equally for gradient
-        accumulation.
+        The method raises ValueError if a replica's batch cannot be split into equal micro-batches
+        for gradient accumulation.
         """
         settings = self.optimizer()
         pieces = settings.accumulation_steps
@@ -304,8 +310,8 @@ class Workload(ABC):
     def loss_scaling(self) -> LossScaling:
         """Return the loss scaling of the run.
 
-        In fp16, the loss scaling is that of the trainer (`TrainerInfo`). In other precisions, there
-        is no loss scaling.
+        In fp16, the trainer defines the loss scaling (`TrainerInfo`). Other precisions use no loss
+        scaling.
         """
         if self.settings.precision != "fp16":
             return LossScaling()
@@ -322,24 +328,24 @@ class Workload(ABC):
     # ----------------------------------------------------------------------------------------------
 
     measure_threads: int = 0
-    """Number of threads that run `eval_batch_metrics` while the device computes. With 0, the method
-    runs between two batches.
+    """Number of threads that run `eval_batch_metrics` while the device computes. With 0,
+    `eval_batch_metrics` runs between two batches.
     """
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Return small per-sample results of an evaluation batch from the trainer's outputs.
 
-        Several threads may call this method.
+        Several threads may call this method concurrently.
         """
         raise NotImplementedError(f"{type(self).__name__} does not override `eval_batch_metrics`")
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Return the value of each metric from the results of all samples.
 
-        The results of all batches and workers are concatenated.
+        `results` contains the concatenated results of all batches and workers.
 
-        Metrics with a target come first. All other metrics, such as a validation loss, are also
-        logged.
+        Metrics with a target come first in the returned dict. All other metrics, such as a
+        validation loss, are also logged.
         """
         raise NotImplementedError(f"{type(self).__name__} does not override `compute_metrics`")
 
@@ -347,12 +353,12 @@ class Workload(ABC):
     # ------------------------------------------------------------------------------------------
 
     length_dependent_log_keys: ClassVar[frozenset[str]] = frozenset()
-    """Log keys that depend on the lengths of the training samples. The published sample counts
-    do not contain these lengths.
+    """Log keys whose values depend on the lengths of the training samples. The lengths are
+    unknown if only the published sample counts are available.
     """
 
     def log_keys(self) -> Mapping[str, Json]:
-        """Return the keys and values that the rules require in the log.
+        """Return the log keys that the rules require, with their values.
 
         Keys that the training loop logs are not included.
         """
@@ -372,13 +378,14 @@ class Workload(ABC):
     def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
         """Return log keys and values that replace the default statistics of step times.
 
-        A workload overrides this method if its steps do different amounts of work.
+        A workload overrides this method if the steps of the workload do different amounts of work.
 
         Args:
             seconds: Time of each step after `timing.warmup_steps`.
             how: Clock that measured the times.
 
         Returns:
-            Keys and values. If empty, the loop logs the default statistics.
+            Log keys and values. If the mapping is empty, the training loop logs the default
+            statistics.
         """
         return {}

@@ -28,7 +28,8 @@ def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -
     Args:
         path: Path of the file.
         dtype: Expected dtype, or several allowed dtypes.
-        count: Expected number of elements of an array (count,). With None, any shape is allowed.
+        count: Expected number of elements of a one-dimensional array. With None, any shape is
+            allowed.
 
     Raises:
         ValueError: The file is missing, or contains an array of a different dtype or shape.
@@ -49,7 +50,7 @@ def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -
 
 
 def rows_of(ends: Int64s, groups: Int64s) -> tuple[Int64s, ...]:
-    """Return the row indices of some groups, and the end of each group in the result.
+    """Return the row indices of groups, and the end offset of each group in the result.
 
     Group g consists of the rows ends[g - 1] … ends[g] - 1.
     """

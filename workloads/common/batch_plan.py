@@ -1,9 +1,9 @@
 """Batches of samples with different lengths, based on buckets with fixed shapes.
 
-The batch plan depends only on the lengths and a hash. Every process computes the same plan before
-it reads any sample. The plan contains the batches, the weights, and the number of steps of an
-epoch. A bucket contains the samples with lengths up to its edge and pads them to the edge. There
-are only a few shapes, so that no compilation happens during a run.
+The batch plan depends only on the sample lengths and a hash. Every process computes the same plan
+before it reads any sample. The plan contains the batches, the weights, and the number of steps of
+an epoch. A bucket contains the samples with lengths up to its edge and pads the samples to its
+edge. All batches together have only a few shapes, so the model is not compiled during a run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Bucket:
 def buckets_by_samples(
     edges: Sequence[int], batch_samples: int, replicas: int
 ) -> tuple[Bucket, ...]:
-    """Return buckets with the same number of samples per batch.
+    """Return buckets that all have the same number of samples per batch.
 
     The function raises ValueError if a batch cannot be divided equally among the replicas.
     """
@@ -45,7 +45,7 @@ def buckets_by_samples(
 def buckets_by_tokens(edges: Sequence[int], batch_tokens: int, replicas: int) -> tuple[Bucket, ...]:
     """Return buckets with at most `batch_tokens` tokens per batch, including padding.
 
-    The function raises ValueError if a batch is too small for one sample of maximum length per
+    The function raises ValueError if a batch cannot contain one sample of maximum length for each
     replica.
     """
     if batch_tokens < max(edges) * replicas:
@@ -61,11 +61,11 @@ def buckets_by_tokens(edges: Sequence[int], batch_tokens: int, replicas: int) ->
 class BatchPlan:
     """Batches of one epoch.
 
-    The samples of each bucket are divided into batches in a random order, then all batches are
-    shuffled. By default, samples that do not fill a batch of their bucket are omitted. With
-    `every`, these samples move to the next bucket, and the last bucket fills its last batch with
-    samples that the epoch already contains. Samples that are longer than the last edge are always
-    omitted.
+    The samples of each bucket are divided into batches in a random order. Then all batches are
+    shuffled. By default, the remaining samples of a bucket that do not fill a batch are omitted.
+    With `every`, the remaining samples move to the next bucket. The last bucket then fills its last
+    batch by repeating samples of the bucket. Samples that are longer than the last bucket's edge
+    are always omitted.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class BatchPlan:
         return len(self._owner)
 
     def batch(self, step: int) -> tuple[Bucket, Int64s]:
-        """Return the bucket of a step, and the samples of its global batch.
+        """Return the bucket of a step, and the indices of the samples in its global batch.
 
-        Step numbers start at 0 in each epoch. The samples are sorted by replica.
+        Step numbers start at 0 in each epoch. The samples are ordered by replica.
         """
         bucket, start = self.buckets[self._owner[step]], int(self._start[step])
         return bucket, self._samples[start : start + bucket.batch_samples]

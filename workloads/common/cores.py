@@ -1,4 +1,4 @@
-"""Number of threads that prepare batches: the option, and the available cores."""
+"""Option for the number of threads that prepare batches, and the available cores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.api import WorkerContext, option
 
 @dataclass(frozen=True, kw_only=True)
 class DataThreadsOptions:
-    """Option of workloads whose batches are prepared by threads."""
+    """Option of workloads that prepare batches in threads."""
 
     data_threads: int = option(
         0,
@@ -23,8 +23,9 @@ class DataThreadsOptions:
 def process_cores(worker: WorkerContext) -> int:
     """Return the number of cores for this process.
 
-    For a pinned process, the result is the number of its cores. A process that is not pinned, such
-    as a process with a GPU, gets an equal share of the available cores of the host.
+    For a pinned process, the function returns the number of cores to which the process is pinned. A
+    process that is not pinned, such as a process with a GPU, gets an equal share of the host's
+    available cores.
     """
     usable = len(os.sched_getaffinity(0))
     return (

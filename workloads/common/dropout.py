@@ -1,6 +1,7 @@
 """Dropout masks that are computed from a hash.
 
-The masks do not depend on the framework, the number of devices, or the other samples of the batch.
+The dropout masks do not depend on the framework, the number of devices, or the other samples of the
+batch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RANGE = 1 << 16
 def threshold(rate: float) -> int:
     """Return the threshold below which a 16-bit random number drops an activation.
 
-    The resulting probability matches `rate` to within 1 / 131,072.
+    The drop probability that results from the threshold differs from `rate` by at most 1 / 131,072.
     """
     return round(rate * RANGE)
 
@@ -36,12 +37,12 @@ def keys(seed: int, epoch: int, samples: Int64s) -> Int64s:
 
 
 def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: float) -> Float32s:
-    """Return the factors for activations (positions, B, width).
+    """Return the dropout factors for activations (positions, B, width).
 
     A factor is 0 with probability `rate`, otherwise 1 / (1 - rate).
 
-    The mask of a sample depends only on its key and the label. The mask of a position does not
-    depend on the number of positions, so padding does not change the mask.
+    The mask of a sample depends only on the sample's key and the label. The mask of a position does
+    not depend on the number of positions, so padding does not change the mask.
 
     Args:
         keys: Keys (B,) of the samples for this epoch. Keys must not be negative.
@@ -56,9 +57,9 @@ def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: floa
 def multipliers_at(
     keys: Int64s, positions: Int64s, label: str, width: int, rate: float
 ) -> Float32s:
-    """Return the factors of `multipliers` at individual positions, (…, width).
+    """Return the factors of `multipliers` at individual positions, with shape (…, width).
 
-    Keys (…) and positions (…) are broadcast against each other.
+    The shapes of `keys` (…) and `positions` (…) are broadcast against each other.
     """
     assert width % DRAWS == 0, width
     random = bits(

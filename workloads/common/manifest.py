@@ -4,7 +4,7 @@
      "counts": {…}, "notes": […], "matches_published": true | false | null, "compared": …,
      "files": {name: {"bytes", "sha256", "blocks"}}, "fingerprint": …}
 
-A folder with a manifest is a complete preparation, because the manifest is always written last.
+The manifest is always written last. A folder with a manifest is therefore completely prepared.
 `manifest_schema` defines the types of the manifest's values.
 """
 
@@ -30,16 +30,16 @@ from workloads.held_folder import held_folder, remove_left
 SCHEMA = 1
 NAME = "manifest.json"
 DIGESTED_BYTES = 1 << 30
-"""Maximum total size of a data set that is read completely before every run.
+"""Maximum total size of a data set that every run reads completely before it starts.
 
-Reading 1 GiB from memory takes 0.8 to 1.4 s (measured on a busy AMD EPYC).
+Reading 1 GiB from the page cache takes 0.8 to 1.4 s (measured on a busy AMD EPYC).
 """
 BLOCK_BYTES = 16 << 20
 """Block size in bytes. For data sets larger than `DIGESTED_BYTES`, the manifest contains the
-digest of each block.
+digest of each block of a file.
 """
 SAMPLED_BLOCKS = 16
-"""Number of random blocks (256 MiB in total) that are read before every run, for data sets
+"""Number of random blocks (256 MiB in total) that every run reads before it starts, for data sets
 larger than `DIGESTED_BYTES`.
 """
 
@@ -50,21 +50,21 @@ class Manifest:
 
     dataset: str
     source: Mapping[str, Any]
-    """Name, size in bytes, and SHA-256 of the input of the preparation."""
+    """Name, size in bytes, and SHA-256 of the input from which the data set was prepared."""
     options: Mapping[str, Any]
-    """Options that determine the prepared form, in addition to the source."""
+    """Options of the preparation that, together with the source, determine the prepared data."""
     counts: Mapping[str, int]
     notes: Sequence[str] = ()
     """Differences from the public data set. Results on data with notes are in the open division."""
     matches_published: bool | None = None
     """True if the data match the public data set in all checks.
 
-    None if there is no public data set with this name.
+    The value is None if no public data set has this name.
     """
     compared: str = ""
-    """Content that matches the public data set, in addition to the counts.
+    """Description of the content that matches the public data set, in addition to the counts.
 
-    Empty if no content was compared.
+    The string is empty if no content was compared.
     """
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fingerprint: str = ""
@@ -74,7 +74,8 @@ class Manifest:
     def notices(self) -> list[str]:
         """Return one line per note.
 
-        Without notes, the method returns a line if the fingerprint is not verified.
+        If the manifest has no notes and its fingerprint is not verified, the property returns a
+        line about the fingerprint.
         """
         unverified = (
             []
@@ -124,15 +125,15 @@ def notes(manifest: Manifest, is_compared: bool = True) -> tuple[str, ...]:
 
     Data with the name of a public data set is not accepted as the public data set in these cases:
 
-    - Its manifest has notes.
-    - Its counts differ.
-    - Its manifest does not set `matches_published`. An example is a renamed manifest of a different
+    - The manifest has notes.
+    - The counts in the manifest differ from the counts of the public data set.
+    - The manifest does not set `matches_published`. An example is a renamed manifest of a different
       data set.
     - An earlier version of the suite prepared the data without comparing the content.
-    - Its fingerprint is not verified, because a manifest can be written by hand.
+    - The fingerprint is not verified, because a manifest can be written by hand.
 
     Args:
-        manifest: The manifest.
+        manifest: Manifest of the prepared data.
         is_compared: True if the preparation of this type of data records which content was compared
             (`Manifest.compared`).
     """
@@ -151,20 +152,21 @@ def notes(manifest: Manifest, is_compared: bool = True) -> tuple[str, ...]:
 def unverified_notes(manifest: Manifest) -> tuple[str, ...]:
     """Return a note if the fingerprint is not verified for the public data set.
 
-    The public data set is the one with the name in the manifest.
+    `manifest.dataset` is the name of the public data set.
     """
     is_verified = fingerprints.is_verified(manifest.dataset, manifest.fingerprint)
     return () if is_verified else (fingerprints.NOT_VERIFIED,)
 
 
 def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> list[str]:
-    """Return notes on how data may differ from the public data set with its name.
+    """Return notes on how data may differ from the public data set with the same name.
 
     Args:
         dataset: Name of the data set.
         counts: Counts of the data.
-        compared: Content that matches the public data set. Empty if no content was compared.
-        how: Reason or remedy for data whose content was not compared.
+        compared: Description of the content that matches the public data set. Empty if no content
+            was compared.
+        how: Reason why the content was not compared, or the remedy.
     """
     if dataset not in published.COUNTS:
         return []
@@ -184,11 +186,12 @@ def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
 def read(folder: Path) -> Manifest | None:
     """Return the manifest in `folder`, or None if the folder has no manifest.
 
-    Control characters in its text are replaced by spaces, because terminals interpret them.
+    Control characters in the manifest's strings are replaced by spaces, because terminals interpret
+    control characters.
 
     Raises:
-        ValueError: The file cannot be read or is not a valid manifest. The message contains its
-            path.
+        ValueError: The file cannot be read or is not a valid manifest. The message contains the
+            path of the file.
     """
     path = folder / NAME
     if folder.exists() and not folder.is_dir():
@@ -236,7 +239,8 @@ def verify(
         One line per file.
 
     Raises:
-        ValueError: A file is missing or differs. The message contains the first such file.
+        ValueError: A file is missing or differs from the manifest. The message contains the first
+            such file.
     """
     lines, again = [], f"Remove {folder} and prepare the data again" + (f": {how}" if how else "")
     for name, entry in sorted(manifest.files.items()):
@@ -266,8 +270,8 @@ def check_inside(folder: Path, name: str) -> None:
 def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
     """Compare SAMPLED_BLOCKS random blocks of all files with the manifest.
 
-    Files without block digests in the manifest are skipped. The function raises ValueError if a
-    block differs.
+    Files whose block digests are missing in the manifest are skipped. The function raises
+    ValueError if a block differs from the manifest.
     """
     blocks = [
         (name, at)
@@ -288,7 +292,8 @@ def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
 def _last_change(path: Path) -> int:
     """Return the time of the last change of a file or its metadata, in nanoseconds.
 
-    A user can set back the modification time, but not the time of the metadata change.
+    A user can set the modification time to an earlier time, but not the time of the metadata
+    change.
     """
     status = path.stat()
     return max(status.st_mtime_ns, status.st_ctime_ns)
@@ -306,8 +311,8 @@ class Prepared(Dataset):
 
         Args:
             destination: Folder of the prepared data.
-            origin: Function that returns a manifest with the data set, source, and options to
-                compare with.
+            origin: Function that returns a manifest. The data set, source, and options of this
+                manifest are compared with the manifest in `destination`.
 
         Raises:
             ValueError: `destination` contains prepared data of a different origin.
@@ -324,9 +329,9 @@ class Prepared(Dataset):
         return [f"{self.name}: already prepared in {destination}"]
 
     def verify(self, destination: Path) -> list[str]:
-        """Compare the content of the prepared form with its manifest.
+        """Compare the content of the prepared data with the manifest.
 
-        The interface is `workloads.api.Dataset`.
+        The method implements `workloads.api.Dataset`.
         """
         manifest = read(destination)
         if manifest is None:
@@ -334,8 +339,9 @@ class Prepared(Dataset):
         if manifest.dataset != self.name:
             raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
         files = verify(destination, manifest, self.how())
-        # The manifest becomes the newest file, as after the preparation. This fails if the file is
-        # read-only or belongs to a different user. The next run then compares the content again.
+        # The change time of the manifest becomes the newest in the folder, as directly after the
+        # preparation. The update fails if the manifest is read-only or belongs to a different user.
+        # The next run then compares the content again.
         with suppress(OSError):
             os.utime(destination / NAME)
         lines = self.verified(destination, manifest, files)
@@ -348,7 +354,7 @@ class Prepared(Dataset):
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
         """Check the content of prepared data, and return the lines to print.
 
-        This method is called after the files were compared with the manifest.
+        The caller has already compared the files with the manifest.
 
         Args:
             destination: Folder of the prepared data.
@@ -361,15 +367,15 @@ class Prepared(Dataset):
         return files
 
     def check(self, destination: Path) -> None:
-        """Compare the prepared form with its manifest before a run.
+        """Compare the prepared data with the manifest before a run.
 
-        The sizes of all files are compared. The content of all files is compared if they have at
-        most DIGESTED_BYTES in total. In larger data sets, only files that are newer than the
-        manifest and some random blocks are compared. The files of a copied data set may be newer
-        than its manifest until `suite data verify` succeeds.
+        The sizes of all files are compared. If all files have at most DIGESTED_BYTES in total, the
+        content of all files is compared. In larger data sets, only some random blocks and the files
+        that are newer than the manifest are compared. In a copied data set, the files may be newer
+        than the manifest until `suite data verify` succeeds.
 
-        Files in subfolders (images of a generated data set) are not compared here. They are checked
-        when they are read.
+        Files in subfolders (images of a generated data set) are not compared here. The workers
+        check these files when they read them.
         """
         manifest = read(destination)
         if manifest is None:
@@ -391,8 +397,8 @@ class Prepared(Dataset):
 def workspace(destination: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `destination` for data that `publish` moves there.
 
-    An incomplete preparation therefore never has the final name. The folder is removed at the end.
-    Folders that were left behind by killed processes are removed at the start.
+    An incompletely prepared folder therefore never has the name of `destination`. The temporary
+    folder is removed at the end. Temporary folders of killed processes are removed at the start.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     with held_folder(destination.parent, _work_prefix(destination)) as held:
@@ -413,15 +419,15 @@ def _work_prefix(destination: Path) -> str:
 def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
     """Add file digests to the manifest, and rename `folder` to `destination`.
 
-    If `destination` exists and has no manifest, the files are moved into it, and the manifest is
-    moved last. Existing files in `destination` are kept. If a different process has finished the
-    same preparation in the meantime, the result of that process is kept.
+    If `destination` exists and has no manifest, the files are moved into `destination`, and the
+    manifest is moved last. Existing files in `destination` are kept. If a different process has
+    prepared the same data in the meantime, the files of that process are kept.
 
     Returns:
         The manifest in `destination`.
 
     Raises:
-        ValueError: `destination` contains a different preparation, or a file of the same name with
+        ValueError: `destination` contains different prepared data, or a file of the same name with
             different content.
     """
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())

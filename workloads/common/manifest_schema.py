@@ -15,7 +15,7 @@ from workloads.api.messages import allowed_text
 
 LARGEST_INTEGER = 1 << 53
 _SHOWN = 40
-"""Maximum number of characters of a value in a message."""
+"""Maximum length in characters of a quoted manifest value in a message."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 Check = Callable[[str, Any], None]
@@ -29,8 +29,8 @@ def check_manifest(content: Any, name: str) -> None:
     """Check the types of all values of a manifest.
 
     Args:
-        content: The JSON value of the file.
-        name: Name of the manifest file, which `files` must not contain.
+        content: Parsed JSON of the manifest file.
+        name: Name of the manifest file. The key `files` of a manifest must not contain this name.
 
     Raises:
         ValueError: A value has the wrong type. The message contains the value and the expected
@@ -54,7 +54,7 @@ def _wrong(name: str, expected: str, value: Any) -> ValueError:
 
 
 def _shown(value: Any) -> str:
-    """Return the beginning of a value as ASCII text without control characters."""
+    """Return the first characters of a value as ASCII text without control characters."""
     text = json.dumps(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
@@ -102,11 +102,11 @@ def _list_of(check: Check) -> Check:
 def _object_of(
     checks: Mapping[str, Check], default: Check, required: tuple[str, ...] = ()
 ) -> Check:
-    """Return a check function for objects.
+    """Return a check function for JSON objects.
 
     Args:
-        checks: Check of the value of each key.
-        default: Check for the values of all other keys.
+        checks: Check function for the value of each key.
+        default: Check function for the values of all other keys.
         required: Keys that an object must have.
     """
 
@@ -136,14 +136,14 @@ def _files(name: str, value: Any) -> None:
 
 
 MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 1024
-"""Maximum length of a file name on Linux, and of a path in a data set, in bytes."""
+"""Maximum length in bytes of a file name on Linux, and of a path in a data set."""
 
 
 def is_file_name(name: str) -> bool:
     """Return whether a name in a manifest is a plain relative path.
 
-    The path must not be absolute, contain `.`, `..`, or control characters, or exceed the maximum
-    length.
+    The path must not be absolute, must not contain `.`, `..`, or control characters, and must not
+    exceed the maximum length.
     """
     path = PurePosixPath(name)
     if len(name.encode(errors="replace")) > MAX_PATH_BYTES:

@@ -1,13 +1,13 @@
 """Optimizers, gradient clipping, and loss scaling in NumPy, as a specification.
 
-The trainers of all frameworks implement the same arithmetic with the operators of their framework.
+The trainers of all frameworks implement the same formulas with the operators of their framework.
 Tests compare the trainers with these functions in float64, one tensor at a time. The argument
 `rate` of a function is the learning rate of the parameter: the scheduled learning rate times
 `ParameterRule.lr_multiplier`.
 
-The weight decay of AdamW is decoupled: rate · decay · w is subtracted from the weight. The weight
+The weight decay of AdamW is decoupled: rate · decay · w is subtracted from the weight w. The weight
 decay of all other optimizers is coupled: decay · w is added to the gradient after clipping and
-before all other steps.
+before the optimizer's update.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from workloads.api import (
 
 
 class Skips(Protocol):
-    """Optimizer class of a framework."""
+    """Protocol of a framework's optimizer classes."""
 
     skips: ClassVar[bool]
-    """Whether the optimizer can skip a step on the device. Dynamic loss scaling requires this
-    ability.
+    """Whether the optimizer can skip a step on the device. Dynamic loss scaling requires an
+    optimizer that can skip steps.
     """
 
 
@@ -43,8 +43,8 @@ Kind = TypeVar("Kind", bound=Skips)
 def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type[Kind]:
     """Return the optimizer class of a framework for these settings.
 
-    SGD with `lr_in_momentum` (the velocities include the learning rate) uses the LARS class. LARS
-    without trust ratios computes the same update as this SGD.
+    With `lr_in_momentum`, the velocities of SGD include the learning rate. This variant of SGD uses
+    the LARS class, because LARS without trust ratios computes the same update.
 
     Args:
         settings: Settings of the optimizer.
@@ -71,8 +71,8 @@ def sgd(
     """Return (weight, velocity) after one step: v ← m·v + (g + d·w), w ← w - rate·v.
 
     The velocity does not include the learning rate, as in TensorFlow and PyTorch. The velocity of
-    MXNet's built-in SGD includes the learning rate. For MXNet's update, use `lars` with
-    `lr_in_momentum` and without a trust ratio.
+    MXNet's built-in SGD includes the learning rate. `lars` with `lr_in_momentum` and without a
+    trust ratio computes the update of MXNet's SGD.
     """
     velocity = momentum * velocity + (gradient + decay * weight)
     return weight - rate * velocity, velocity
@@ -81,9 +81,9 @@ def sgd(
 def trust_ratio(
     weight: Array, gradient: Array, coefficient: float, decay: float, epsilon: float = 0.0
 ) -> float:
-    """Return coefficient · ‖w‖ / (‖g‖ + decay·‖w‖ + epsilon), or 1 if a norm is 0.
+    """Return coefficient · ‖w‖ / (‖g‖ + decay·‖w‖ + epsilon), or 1 if ‖w‖ or ‖g‖ is 0.
 
-    Source: reference lars_util.py.
+    The formula is from reference lars_util.py.
     """
     weight_norm, gradient_norm = float(np.linalg.norm(weight)), float(np.linalg.norm(gradient))
     if weight_norm == 0.0 or gradient_norm == 0.0:
@@ -108,8 +108,8 @@ def lars(
 
     Without `lr_in_momentum`, the update is v ← m·v + ratio·(g + d·w), w ← w - rate·v. NVIDIA's
     SGDwFASTLARS computes the same update as LARS without `lr_in_momentum` (v0.6 and v0.7,
-    common/fit.py). NVIDIA's buffer contains rate·v of the previous rate, and its momentum is
-    multiplied by the quotient of the new and the previous rate.
+    common/fit.py). SGDwFASTLARS stores rate·v with the previous rate, and multiplies the momentum
+    by the quotient of the new and the previous rate.
     """
     ratio = trust_ratio(weight, gradient, coefficient, rule.decay) if rule.lars_adapt else 1.0
     update = ratio * (gradient + rule.decay * weight)
@@ -157,8 +157,8 @@ def adam(
 ) -> tuple[Array, Array, Array]:
     """Return (weight, mean, square) after update number `step`.
 
-    m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 - β2^t)) +
-    ε). Epsilon is added after the bias correction, as in PyTorch.
+    The formulas are m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) /
+    (√(v/(1 - β2^t)) + ε). Epsilon is added after the bias correction, as in PyTorch.
 
     Args:
         weight: Weight w.
@@ -190,11 +190,11 @@ def adamw(
     epsilon: float,
     decay: float = 0.0,
 ) -> tuple[Array, Array, Array]:
-    """Return (weight, mean, square) after update number `step` of Adam with decoupled weight decay.
+    """Return (weight, mean, square) after one update of Adam with decoupled weight decay.
 
-    w ← w - rate·decay·w, followed by Adam's update without weight decay. The weight decay does not
-    enter the moment estimates (arXiv 1711.05101, and torch.optim.AdamW). `adam` documents the
-    arguments.
+    The update w ← w - rate·decay·w is followed by Adam's update without weight decay. The weight
+    decay does not enter the moment estimates (arXiv 1711.05101, and torch.optim.AdamW). `adam`
+    documents the arguments.
     """
     decayed = weight - rate * decay * weight
     return adam(decayed, mean, square, gradient, rate, step, betas, epsilon)
@@ -211,9 +211,9 @@ def rmsprop(
 ) -> tuple[Array, Array]:
     """Return (weight, square) after one step of RMSprop.
 
-    s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε). The update is RMSprop as in Keras 2.1, which
-    the article on scaling used (keras/optimizers.py). This RMSprop has no centering and no
-    momentum, and s starts at 0.
+    The formulas are s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε). The update is RMSprop as in
+    Keras 2.1 (keras/optimizers.py), which the article on scaling used. This RMSprop has no
+    centering and no momentum, and s starts at 0.
     """
     gradient = gradient + decay * weight
     square = rho * square + (1 - rho) * gradient**2
@@ -227,7 +227,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Names of the optimizer state arrays of each parameter, by optimizer.
 
-The names are the same as in the state of the frameworks' optimizers. All arrays start at 0.
+The optimizers of the frameworks use the same names. All arrays start at 0.
 """
 
 
@@ -244,7 +244,7 @@ def updated(
 
     Args:
         settings: Settings of the optimizer.
-        rule: Rule of the parameter.
+        rule: Update rule of the parameter.
         rate: Learning rate of this parameter.
         step: Number of this update. The first update is number 1.
         gradient: Gradient of the weight.
@@ -264,7 +264,7 @@ def updated(
 
 
 def clip_factor(gradients: Arrays, clip_norm: float) -> float:
-    """Return the factor that limits the global L2 norm of all gradients to `clip_norm`."""
+    """Return the factor that reduces the gradients' global L2 norm to at most `clip_norm`."""
     norm = float(np.sqrt(sum(float(np.square(gradient).sum()) for gradient in gradients.values())))
     return min(1.0, clip_norm / norm) if norm > 0 else 1.0
 
@@ -275,7 +275,7 @@ class LossScale:
 
     settings: LossScaling
     scale: float = 0.0
-    """Loss scale of the next step. Default: the start value of the settings."""
+    """Loss scale of the next step. The default is `start` in the settings."""
     clean_steps: int = 0
     """Number of consecutive steps without overflow since the last change of the scale."""
 
@@ -288,7 +288,7 @@ class LossScale:
         With dynamic loss scaling, a step is skipped if any gradient is not finite.
 
         Args:
-            gradients: Scaled gradients, summed over all replicas.
+            gradients: Gradients of the scaled loss, summed over all replicas.
         """
         if self.settings.mode != "dynamic":
             return True

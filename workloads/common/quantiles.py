@@ -1,8 +1,8 @@
 """Normal quantile function and logarithm with bit-identical results on every machine.
 
-Both functions use only operations that IEEE 754 rounds correctly (+ − × ÷, square root, frexp),
-each as a separate NumPy call. The results therefore do not depend on the mathematical library, the
-vector unit, or fused multiply-add instructions.
+Both functions use only operations that IEEE 754 rounds correctly (+ − × ÷, square root, frexp).
+Each operation is a separate NumPy call. The results therefore do not depend on the mathematical
+library, the vector unit, or fused multiply-add instructions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random numbers from a hash of integer coordinates.
 
-There are no generator objects. A random number is a pure function of a key and of integer
+The module has no generator objects. A random number is a pure function of a key and of integer
 coordinates (epoch, sample, attempt, …). The number does not depend on threads, processes, chunk
 sizes, or the NumPy version, and any device can compute the same bits.
 
@@ -27,7 +27,7 @@ from workloads.common.quantiles import inverse_normal
 UInt64s = npt.NDArray[np.uint64]
 
 GAMMA = 0x9E3779B97F4A7C15
-"""Increment of SplitMix64: the odd integer next to 2⁶⁴ divided by the golden ratio."""
+"""Increment of SplitMix64: the odd integer that is closest to 2⁶⁴ divided by the golden ratio."""
 MULTIPLIER_1 = 0xBF58476D1CE4E5B9
 MULTIPLIER_2 = 0x94D049BB133111EB
 MASK = 0xFFFFFFFFFFFFFFFF
@@ -36,7 +36,7 @@ CHUNK = 32768
 """Number of elements that are hashed at a time.
 
 The temporary arrays have 256 KiB each and fit into the L2 cache of a core. In a measurement, this
-chunk size was 5 % faster than 16,384.
+chunk size was 5 % faster than a chunk size of 16,384.
 """
 BLOCK = 64
 """Number of random numbers that `Draws` computes in advance."""
@@ -62,7 +62,8 @@ def fold(key: int | np.uint64, *coordinates: int) -> np.uint64:
 def stream(seed: int, label: str, *coordinates: int) -> np.uint64:
     """Return the key of an independent random stream.
 
-    The key is the SHA-256 of seed and label, folded with the coordinates (for example, the epoch).
+    The key is the SHA-256 of `seed` and `label`, folded with the coordinates (for example, the
+    epoch).
     """
     digest = hashlib.sha256(f"{int(seed)}:{label}".encode()).digest()
     return fold(int.from_bytes(digest[:8], "little"), *coordinates)
@@ -75,8 +76,8 @@ def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
 
     Args:
         key: Key of the random stream.
-        coordinates: Integers ≥ 0 that are broadcast against each other. Pass scalars first, because
-            leading scalars take almost no time.
+        coordinates: Integers ≥ 0 that are broadcast against each other. Pass scalars before arrays,
+            because leading scalars take almost no time.
     """
     state: UInt64s = np.full((), key, np.uint64)
     for coordinate in coordinates:
@@ -93,7 +94,7 @@ def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
 def _hash_step(state: UInt64s, coordinate: Integers) -> UInt64s:
     """Return mix(state + (coordinate + 1)·γ) in the broadcast shape.
 
-    The hash is computed in chunks that fit into the cache.
+    The hashes are computed in chunks that fit into the cache.
     """
     shape = np.broadcast_shapes(state.shape, coordinate.shape)
     out = np.empty(shape, np.uint64)
@@ -132,7 +133,7 @@ def mix(state: UInt64s, scratch: UInt64s) -> None:
 def integers(random: UInt64s, n: int) -> Int64s:
     """Return integers in [0, n), computed as (upper 32 bits · n) >> 32.
 
-    n must be at most 2³². The bias of the result is below n / 2³².
+    n must be at most 2³². The bias of the returned integers is below n / 2³².
     """
     if not 1 <= n <= 1 << 32:
         raise ValueError(f"n: expected 1 … 2**32, got {n}")
@@ -158,8 +159,8 @@ def normal(random: UInt64s, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np
     out = np.empty(flat.size, dtype)
     for first in range(0, flat.size, CHUNK):
         upper = np.right_shift(flat[first : first + CHUNK], np.uint64(12)).view(np.int64)
-        # The probability is the center of one of 2⁵² equal intervals. The probability is therefore
-        # never 0 or 1, and all probabilities are exactly symmetric about 1/2.
+        # The probability is the center of one of 2⁵² equal intervals of [0, 1]. The probability is
+        # therefore never 0 or 1, and all probabilities are exactly symmetric about 1/2.
         out[first : first + CHUNK] = inverse_normal(
             np.asarray((upper + 0.5) * 2.0**-52, np.float64)
         )
@@ -167,7 +168,7 @@ def normal(random: UInt64s, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np
 
 
 class Draws:
-    """A sequence of random numbers. Number i is the hash of (key, i)."""
+    """Sequence of random numbers. Number i of the sequence is the hash of (key, i)."""
 
     def __init__(self, key: int | np.uint64) -> None:
         self.key = int(key)
@@ -183,7 +184,7 @@ class Draws:
         return low + (high - low) * self._block[at]
 
     def integer(self, low: int, high: int) -> int:
-        """Return a random integer in low … high, both included."""
+        """Return a random integer from `low` to `high`, both included."""
         return low + int(self.uniform() * (high - low + 1))
 
     def chance(self, probability: float) -> bool:
@@ -191,26 +192,26 @@ class Draws:
         return self.uniform() < probability
 
     def part(self, *coordinates: int) -> Draws:
-        """Return an independent random sequence for a component of a scene.
+        """Return an independent random sequence, for example for a component of a scene.
 
-        Drawing from this sequence does not change the sequences of the remaining components.
+        Drawing from the returned sequence does not change the sequences of other components.
         """
         return Draws(fold(self.key, *coordinates))
 
 
 class Permutation:
-    """A random permutation of 0 … size - 1 that is evaluated only at requested positions.
+    """Random permutation of 0 … size - 1 that is evaluated only at requested positions.
 
-    A permutation stores about √size numbers. A position is split into two digits: x = left·b +
-    right, with a·b slightly above size. Six rounds of an unbalanced Feistel network alternately
-    change the left and the right digit, with tables of hashed values. A result that is not below
-    `size` is permuted again (cycle walking).
+    A permutation stores about √size numbers. A position x is split into two digits: x = left·b +
+    right, with a·b slightly above `size`. Six rounds of an unbalanced Feistel network alternately
+    change the left and the right digit, with tables of hashed values. A permuted position that is
+    not below `size` is permuted again (cycle walking).
     """
 
     ROUNDS = 6
     """Number of Feistel rounds. Luby and Rackoff (1988) need four rounds of random functions.
 
-    Two rounds are added because the digits are short.
+    This class uses two more rounds because the digits are short.
     """
 
     def __init__(self, key: int | np.uint64, size: int) -> None:
@@ -222,8 +223,9 @@ class Permutation:
         self.tables: list[Int64s] = []
         """Tables of hashed values, one per Feistel round.
 
-        For even i, the right digit is the index into table i, and the entry is added to the left
-        digit. For odd i, the left digit is the index, and the entry is added to the right digit.
+        For even i, the right digit is the index into table i, and the hashed value is added to the
+        left digit. For odd i, the left digit is the index, and the hashed value is added to the
+        right digit.
         """
         for number in range(self.ROUNDS):
             domain, target = self.right_size, self.left_size
@@ -268,8 +270,8 @@ class Permutation:
             np.add(changed, table[index], out=changed)
             np.subtract(changed, modulus, out=scratch)
             # Subtract the modulus unless the result would be negative. As an unsigned number, a
-            # negative difference is larger than the original number, so the minimum of the two is
-            # the original number.
+            # negative difference is larger than the original number. The minimum of the difference
+            # and the original number is therefore the correct result.
             unsigned = changed.view(np.uint64)
             np.minimum(unsigned, scratch.view(np.uint64), out=unsigned)
         np.multiply(left, self.right_size, out=out)

@@ -1,1 +1,1 @@
-"""Reads logs of any program into typed records, and finds the logs below folders."""
+"""Read logs of any program into typed records, and find logs below folders."""

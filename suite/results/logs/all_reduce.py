@@ -1,9 +1,9 @@
 """All-reduce times in a log by message size, and the all-reduce traffic per step.
 
 Bandwidths are defined as in nccl-tests (doc/PERFORMANCE.md). The algorithm bandwidth is bytes
-divided by time. The bus bandwidth is the algorithm bandwidth times 2 (n - 1) / n. This factor is
-the fraction of the data that each of n devices sends and receives in an optimal all-reduce. The bus
-bandwidth therefore does not depend on n.
+divided by time. The bus bandwidth is the algorithm bandwidth times 2 (n - 1) / n, where n is the
+number of devices. In an optimal all-reduce, each device sends and receives 2 (n - 1) / n times the
+message size. The bus bandwidth therefore does not depend on the number of devices.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class SizeTimes:
 
 @dataclass(frozen=True)
 class AllReduceTime:
-    """Content of a log's `suite_all_reduce` record, in ascending order of message size."""
+    """Content of a log's `suite_all_reduce` record. The sizes are in ascending order."""
 
     devices: int
     sizes: tuple[SizeTimes, ...]
     how: str = ""
-    """Method by which the times were measured."""
+    """Method with which the times were measured."""
 
 
 def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
@@ -45,7 +45,7 @@ def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
 def all_reduce(value: Json) -> AllReduceTime | None:
     """Parse the value of `suite_all_reduce`.
 
-    Invalid sizes are skipped. For an invalid value, the function returns None.
+    Invalid sizes are skipped. The function returns None if the whole value is invalid.
     """
     if not isinstance(value, dict) or not isinstance(value.get("sizes"), list):
         return None
@@ -67,7 +67,10 @@ def all_reduce(value: Json) -> AllReduceTime | None:
 
 
 def gradient_all_reduce_info(value: Json) -> GradientAllReduceInfo | None:
-    """Parse the value of `suite_gradients`. Invalid values return None."""
+    """Parse the value of `suite_gradients`.
+
+    Returns None for an invalid value.
+    """
     figures = numbers(value) if isinstance(value, dict) else {}
     size, tensors, buckets = (figures.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
     return (
@@ -78,11 +81,11 @@ def gradient_all_reduce_info(value: Json) -> GradientAllReduceInfo | None:
 
 
 def shown_link(folder: Path, device: str, devices: int) -> str:
-    """Return the device links in a run's topology.json, such as `NVLink` or `PIX, SYS`.
+    """Return the links between the devices in a run's topology.json.
 
-    The text is empty if the links are unknown.
+    The string is `NVLink` or `PIX, SYS`, for example. The string is empty if the links are unknown.
 
-    For several machines, the text begins with their number: `2 machines, each NVLink`.
+    For several machines, the string begins with the number of machines: `2 machines, each NVLink`.
     """
     machines = machine_folders(folder)
     shown = [

@@ -1,6 +1,7 @@
 """Setup time and block time of a log.
 
-The setup time lasts from `run_start` to the first block. The block time is the sum over all blocks.
+The setup time is the time from `run_start` to the first block. The block time is the total time of
+all blocks.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class BlockTimes(NamedTuple):
     """
 
     setup_seconds: float
-    """Seconds from `run_start` to the first block. Under clock v0.5, this time includes building
-    the model and loading the data.
+    """Seconds from `run_start` to the first block. Under the v0.5 clock rule, the setup time
+    includes building the model and loading the data.
     """
     block_seconds: float
     """Total seconds of all blocks, including training and evaluation."""
@@ -31,9 +32,9 @@ def block_times(
 ) -> BlockTimes | None:
     """Return the setup and block times of a run.
 
-    The function returns None for a run without a start, an end, or a complete block.
+    The function returns None if the log has no start, no end, or no complete block.
 
-    An interrupted block, which has no `block_stop` record, is not counted.
+    Interrupted blocks, which have no `block_stop` record, are not counted.
     """
     if run_start is None or run_stop is None:
         return None

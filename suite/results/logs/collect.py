@@ -1,4 +1,4 @@
-"""Finds the runs below folders, by their logs or, without a log, by `status.json`."""
+"""Find the runs below folders by their logs, or by `status.json` if a run has no log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from workloads.process_identity import is_alive
 _OF_UNFINISHED_LOG = frozenset(
     {ProblemCode.NO_STOP, ProblemCode.NO_START, ProblemCode.EMPTY, ProblemCode.INCOMPLETE_LINE}
 )
-"""Problems of a log that is still being written."""
+"""Problems that are expected in a log that is still being written."""
 _LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = (RUN_FILE, STATUS_FILE)
 """Files that every run of this suite writes next to its log."""
@@ -35,7 +35,7 @@ NOT_ENDED = RunEnd(
     EndStatus.RUNNING, EndCode.NOT_ENDED, "has not ended yet, or its controller was killed"
 )
 KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controller was killed")
-"""End of a run whose controller no longer exists, although `status.json` has the status
+"""End of a run whose controller is no longer alive, although `status.json` still has the status
 `running`.
 """
 
@@ -43,13 +43,11 @@ KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controlle
 def collect(paths: Sequence[Path]) -> list[RunRecord]:
     """Return the runs of all `result_*.txt` and `status.json` files below `paths`.
 
-    A path may also be a log.
-
-    If a folder has neither file, logs are recognized by their content. Unreadable files become
-    failed runs.
+    A path may be a folder or a log. If a folder contains neither `result_*.txt` nor `status.json`,
+    logs with other names are recognized by their content. Unreadable files become failed runs.
 
     Raises:
-        ValueError: A path does not exist, or has no run below it.
+        ValueError: A path does not exist, or contains no run.
     """
     unique: dict[Path, RunRecord] = {}
     _resolved_folder.cache_clear()
@@ -69,8 +67,8 @@ def collect(paths: Sequence[Path]) -> list[RunRecord]:
 def _resolved(path: Path) -> Path:
     """Return a path with resolved symbolic links.
 
-    Each folder is resolved only once, because many logs share a folder. A link to itself is not
-    resolved.
+    Each folder is resolved only once, because many logs share a folder. A symbolic link that points
+    to itself is not resolved.
     """
     is_last_part_followed = path.name in ("", "..") or path.is_symlink()
     return real_path(path) if is_last_part_followed else _resolved_folder(path.parent) / path.name
@@ -85,7 +83,8 @@ def _runs_below(folder: Path) -> Iterator[RunRecord]:
     closed: list[OSError] = []
     for place, files, logs, other_names in _walk(folder, closed.append):
         parts = place.relative_to(folder).parts
-        # The name has at least the job and the run, even if `folder` is the folder of a job or run.
+        # The name contains at least the job and the run, even if `folder` is a job folder or a run
+        # folder.
         name = "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
         status = place / STATUS_FILE if STATUS_FILE in files else None
         for log in logs:
@@ -110,8 +109,9 @@ def _walk(
 ) -> Iterator[tuple[Path, list[str], list[str], list[str]]]:
     """Yield each folder, its file names, its named logs, and its further file names.
 
-    Further files may be logs with another name. The list of further files is empty if the folder
-    has named logs or a run of this suite. `closed` receives the error of each unreadable folder.
+    Named logs are the files `result_*.txt`. Further files may be logs with other names. The list of
+    further files is empty if the folder contains a named log or a run of this suite. `closed` is
+    called with the error of each unreadable folder.
     """
     for place, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
@@ -126,7 +126,10 @@ def _walk(
 
 
 def _log_of_another_name(path: Path, name: str) -> RunRecord | None:
-    """Return the run of a file that contains a log, or None for text about logs."""
+    """Return the run in a file, or None if the file is not a log.
+
+    Text that only mentions log records, such as documentation, is not a log.
+    """
     run = _run(path, None, name) if may_be_log(path) else None
     return (
         run
@@ -138,11 +141,12 @@ def _log_of_another_name(path: Path, name: str) -> RunRecord | None:
 def filed_end(path: Path) -> RunEnd | None:
     """Return the run end in a `status.json`, or None if the file cannot be read.
 
-    A run whose controller no longer exists has the end `KILLED`.
+    The run end is `KILLED` if the controller of a running run is no longer alive.
 
-    After a controller was killed, a later command may use its output folder and remove its lock.
-    Therefore the function checks whether the process in `status.json` is alive. If that process is
-    not visible from this machine, the lock decides.
+    The function checks whether the controller process in `status.json` is alive. If the process is
+    not visible from this machine, the function checks the lock of the output folder. The lock alone
+    is not sufficient: after a controller was killed, a later command may use the output folder and
+    remove the lock.
     """
     try:
         filed = StatusFile.read(path)
@@ -155,14 +159,14 @@ def filed_end(path: Path) -> RunEnd | None:
     if alive is None:
         alive = not any(
             map(holder_was_killed, path.absolute().parents[2:3])
-        )  # The output folder of OUTPUT/JOB/run_N/status.json.
+        )  # The path of the file is OUTPUT/JOB/run_N/status.json.
     return NOT_ENDED if alive else KILLED
 
 
 def end_next_to(log: Path) -> RunEnd | None:
-    """Return the run end in the `status.json` next to a log.
+    """Return the run end in the `status.json` in the folder of a log.
 
-    The function returns None if the file cannot be read (`filed_end`).
+    Returns None if `status.json` cannot be read (see `filed_end`).
     """
     return filed_end(log.with_name(STATUS_FILE))
 
@@ -195,9 +199,9 @@ def skipped(paths: Sequence[Path]) -> int:
 
 
 def why_no_log(path: Path) -> str:
-    """Return the reason why a file is not a log, or an empty string for a log.
+    """Return the reason why a file is not a log, or an empty string if the file is a log.
 
-    A damaged log is also a log.
+    A damaged log is still a log.
 
     Raises:
         ValueError: The file cannot be opened.
@@ -223,7 +227,7 @@ def _unreadable(detail: str) -> RunEnd:
 def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
     filed = (
         filed_end(status_path) if status_path is not None else None
-    )  # `status.json` is read before the log, because the run may end in between.
+    )  # `status.json` is read before the log, because the run may end between the two reads.
     try:
         record = read(log)
     except ValueError as error:
@@ -240,7 +244,7 @@ def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
     record = replace(record, name=name, described_settings=settings)
     if filed is None or filed.status is EndStatus.SUCCESS:
         return record
-    # `status.json` states why the log ends early.
+    # `status.json` contains the reason why the log is incomplete.
     problems = tuple(
         problem for problem in record.problems if problem.code not in _OF_UNFINISHED_LOG
     )
@@ -252,9 +256,9 @@ def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
 
 
 def _with_settings_of_job(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Copy the settings of a run to runs without settings in the same `<job>` folder.
+    """Copy the settings of a run to runs of the same job that lack settings.
 
-    The runs of a job are in the folders `<job>/run_<N>`.
+    The runs of a job are stored in the folders `<job>/run_<N>`.
     """
 
     def job(run: RunRecord) -> Path | None:

@@ -1,4 +1,4 @@
-"""Reads logs that are compressed with gzip, bzip2, or xz, up to a maximum length.
+"""Read logs that are compressed with gzip, bzip2, or xz, up to a maximum size.
 
 Other compression formats are detected, but not decompressed.
 """
@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, cast
 
 MAX_DECOMPRESSED_BYTES = 1 << 28
-"""Maximum length after decompression. Without a limit, a small file could fill the memory."""
+"""Maximum size of a log after decompression. Without this limit, a small compressed file could fill
+the memory.
+"""
 _OPENERS: Mapping[str, Callable[[BinaryIO], object]] = {
     "gzip": lambda stream: gzip.GzipFile(fileobj=stream),
     "bzip2": bz2.BZ2File,
@@ -28,7 +30,7 @@ _FIRST_BYTES: Mapping[bytes, str] = {
     b"\x04\x22\x4d\x18": "lz4",
 }
 _COMMANDS: Mapping[str, str] = {"zstd": "zstd -d FILE", "zip": "unzip FILE", "lz4": "lz4 -d FILE"}
-"""Shell command that decompresses a file, for each format that the suite does not read."""
+"""Shell command that decompresses a file, for each format that the suite cannot read."""
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 
 
@@ -39,13 +41,15 @@ class CompressedLog:
         self._stream = cast("BinaryIO", _OPENERS[compression](stream))
         self._left = MAX_DECOMPRESSED_BYTES
         self.problem = ""
-        """Reason why reading stopped early. Empty if no data were skipped so far."""
+        """Reason why reading stopped before the end of the file. Empty while no data were
+        skipped.
+        """
         self._compression = compression
 
     def read(self, size: int) -> bytes:
         """Return at most `size` decompressed bytes.
 
-        The function returns no bytes at the end of the file, at damaged data, or after
+        The method returns empty bytes at the end of the file, if the data are damaged, or after
         `MAX_DECOMPRESSED_BYTES`.
         """
         if self.problem:
@@ -68,20 +72,21 @@ class CompressedLog:
 
 
 def compression_of(head: bytes) -> str:
-    """Return the compression format of a file by its first bytes, such as `gzip`.
+    """Return the compression format of a file, such as `gzip`.
 
-    The function returns an empty string for an uncompressed file.
+    The format is detected from the first bytes of the file. The function returns an empty string
+    for an uncompressed file.
     """
     return next((name for first, name in _FIRST_BYTES.items() if head.startswith(first)), "")
 
 
 def is_read(compression: str) -> bool:
-    """Check whether the suite can decompress this format."""
+    """Check whether the suite can decompress the format."""
     return compression in _OPENERS
 
 
 def not_read_text(compression: str) -> str:
-    """Return the message for a file whose compression the suite does not read."""
+    """Return the error message for a file in a compression format that is not supported."""
     return (
         f"a file compressed with {compression}, which the suite does not read. Run:"
         f" {_COMMANDS[compression]}"

@@ -1,4 +1,7 @@
-"""Finds copies of logs, including incomplete copies of a log that was being written."""
+"""Find copies of logs.
+
+An incomplete log is a copy if it was copied while the original was being written.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +16,28 @@ from suite.results.scoring_rules import find_scoring_rule
 
 @dataclass
 class Copies:
-    """Logs that are ignored as copies, and repeated logs that are counted."""
+    """Logs that are ignored as copies, and repeated logs that are counted as runs."""
 
     copy_of: dict[Path, Path] = field(default_factory=dict)
-    """Path of each ignored log to the path of the log that is counted instead."""
+    """Maps the path of each ignored log to the path of the log that is counted instead."""
     repeat_of: dict[Path, Path] = field(default_factory=dict)
-    """Path of each counted log to a second counted log of the same run in the same folder."""
+    """Maps the path of a counted log to another counted log of the same run in the same folder."""
     also_in: dict[Path, str] = field(default_factory=dict)
-    """Path of each counted log to the name of a second entry that contains the same log."""
+    """Maps the path of a counted log to the name of a second entry that contains the same log."""
 
 
 def _entry_key(log: RunRecord) -> Hashable:
-    """Return the key of a log's entry.
+    """Return the key of the entry that a log belongs to.
 
-    The function returns None for logs of this suite, because their settings identify the
-    experiment.
+    Returns None for logs of this suite, because their settings identify the experiment.
     """
     return None if log.settings.profile or log.entry is None else log.entry.key
 
 
 def _is_named_entry(log: RunRecord) -> bool:
-    """Check whether folder names identify the submitter and system of a log.
+    """Check whether the folder names identify the submitter and the system of a log.
 
-    A copy of the log in a different folder then belongs to a different entry.
+    If they do, a copy of the log in another folder belongs to another entry.
     """
     return (
         _entry_key(log) is not None and log.entry is not None and log.entry.key != log.entry.folder
@@ -46,12 +48,12 @@ def find_copies(runs: Sequence[RunRecord]) -> Copies:
     """Return the copies among the logs of `runs`.
 
     - Within an entry, only the longest log of a run is counted. Repeated logs of a submission are
-      counted if the submission otherwise lacks the required number of logs, because the official
-      score counts every log.
-    - If several entries contain the same logs, every entry keeps the logs. An example is a system
-      that was submitted in two rounds.
-    - A folder is a copy if its path does not identify an entry and all of its logs also exist in a
-      different folder.
+      counted only if the submission would otherwise have fewer logs than the rules require, because
+      the official score counts every log.
+    - If several entries contain the same logs, the logs are counted in every entry. For example, a
+      system may be submitted in two rounds.
+    - A folder is a copy if its path does not identify an entry, and all of its logs also exist in
+      another folder.
     """
     copies = Copies()
     groups = _same_runs(runs)
@@ -75,10 +77,10 @@ def find_copies(runs: Sequence[RunRecord]) -> Copies:
 
 
 def _keep_repeats_of_submissions(logs: Sequence[RunRecord], copies: Copies) -> None:
-    """Count the repeated logs of a submission if its folder needs them.
+    """Count the repeated logs of a submission if the submission needs them.
 
-    The repeated logs are counted if the folder has the required number of logs only with these
-    logs.
+    The repeated logs are counted only if the folder then has exactly the number of logs that the
+    rules require.
     """
     by_folder: dict[Path, list[RunRecord]] = {}
     for log in logs:
@@ -96,7 +98,7 @@ def _keep_repeats_of_submissions(logs: Sequence[RunRecord], copies: Copies) -> N
 
 
 def _same_runs(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Return the logs grouped by run, with the longest log of each group first."""
+    """Return groups of logs of the same run, with the longest log first in each group."""
     logs = [run for run in runs if run.digest]
     logs.sort(key=lambda log: (*_length(log), log.running), reverse=True)
     groups: list[list[RunRecord]] = []
@@ -115,9 +117,9 @@ def _same_runs(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
 
 
 def _drop_copied_folders(groups: Sequence[Sequence[RunRecord]], copies: Copies) -> None:
-    """Mark the logs of folders that contain only copies as copies.
+    """If a folder contains only copies, mark all logs in the folder as copies.
 
-    The last folder is processed first.
+    The folders are processed in reverse order, so that the earliest folder is kept.
     """
     members: dict[Hashable, list[tuple[RunRecord, Sequence[RunRecord]]]] = {}
     for group in groups:
@@ -132,9 +134,9 @@ def _drop_copied_folders(groups: Sequence[Sequence[RunRecord]], copies: Copies) 
 
 
 def _find_original(log: RunRecord, group: Sequence[RunRecord], copies: Copies) -> RunRecord | None:
-    """Return the first counted log of the same run that is at least as long.
+    """Return the first counted log of the same run if it is at least as long as `log`.
 
-    The function returns None if no such log exists.
+    Returns None if no such log exists.
     """
     for candidate in group:
         if candidate is not log and candidate.path not in copies.copy_of:
@@ -151,10 +153,13 @@ def _length(log: RunRecord) -> tuple[int, ...]:
 def _is_same_run(whole: RunRecord, part: RunRecord) -> bool:
     """Check whether two logs with equal start time and seed are logs of the same run.
 
-    The records or the settings of the shorter log decide.
+    The logs belong to the same run if the longer log contains the logged values and the settings of
+    the shorter log. Two different runs may also have equal start times if they start simultaneously
+    and their logs have no seed and times in whole seconds.
 
-    Runs that start simultaneously may have equal start times if the log has no seed and times in
-    whole seconds.
+    Args:
+        whole: The longer log.
+        part: The shorter log.
     """
     if whole.digest == part.digest:
         return True

@@ -1,6 +1,7 @@
 """Events, problems, and remarks of a log.
 
-An event is a record in a form that all line formats share. Problems and remarks have line numbers.
+An event is a log record, converted to a format that is common to all line formats. Problems and
+remarks have line numbers.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ class Event(NamedTuple):
     format: str
     """Line format: `MLLOG`, `MLL`, `MLPv0.5.0`, or `MLPerf` (dated lines)."""
     time_ms: float
-    """Milliseconds since 1970 on the writer's clock."""
+    """Milliseconds since 1970 according to the clock of the machine that wrote the log."""
     key: str
     value: Json
     metadata: Mapping[str, Json]
     mark: int
-    """Hash of the record's text, starting at the token of the line format.
+    """Hash of the record's text. The text begins with the token of the line format.
 
-    Records with equal texts are repetitions of the same record.
+    Records with equal texts are treated as repetitions of a single record.
     """
     benchmark: str = ""
-    """Benchmark in the record itself. Only v0.5 and dated lines contain the benchmark."""
+    """Benchmark that the record itself contains. Only v0.5 records and dated records contain a
+    benchmark.
+    """
     remarks: tuple[Remark, ...] = ()
     """Deviations from the log format that the parser tolerated."""
 
@@ -46,7 +49,7 @@ class ProblemKind(enum.Enum):
     CUT_OFF = enum.auto()
     """The log ends before the end of the run."""
     NOTE = enum.auto()
-    """A note on how an ambiguous record was interpreted."""
+    """A note on how the reader interpreted an ambiguous record."""
 
 
 class ProblemCode(enum.Enum):
@@ -59,7 +62,7 @@ class ProblemCode(enum.Enum):
     COMPRESSED_DATA = enum.auto()
     """The compressed data are damaged, or exceed the maximum length after decompression."""
     MORE_LINES = enum.auto()
-    """Number of further lines that cannot be read."""
+    """Further lines cannot be read. The problem contains their number."""
     UTF_16 = enum.auto()
     # lines
     LINE_TOO_LONG = enum.auto()
@@ -69,7 +72,7 @@ class ProblemCode(enum.Enum):
     """The reader skipped the rest of a line after ten unreadable records."""
     TEXT_AFTER_RECORD = enum.auto()
     INCOMPLETE_LINE = enum.auto()
-    """The last line cannot be parsed and has no line end, because the log was cut off or is still
+    """The last line cannot be parsed and has no line break, because the log was cut off or is still
     being written.
     """
     NO_TIME = enum.auto()
@@ -90,12 +93,12 @@ class ProblemCode(enum.Enum):
     NO_STATUS = enum.auto()
     CONTRADICTING_STATUS = enum.auto()
     OTHER_CLOCK = enum.auto()
-    """The run time does not come from `run_start` and `run_stop`."""
+    """The run time is not measured from `run_start` to `run_stop`."""
     SEED = enum.auto()
     SETTING = enum.auto()
     NOT_PLAUSIBLE = enum.auto()
-    """A value is outside its limits. The run counts as failed."""
-    # Problems of quality and epochs.
+    """A value is outside its plausible limits. The run counts as failed."""
+    # Problems with the quality and with the number of epochs.
     TARGET = enum.auto()
     NO_QUALITY = enum.auto()
     CONVERTED_QUALITY = enum.auto()
@@ -132,15 +135,15 @@ _NOTES = frozenset(
     }
 )
 CHECKER_READS = frozenset({ProblemCode.NO_TIME, ProblemCode.TIME_AS_TEXT, ProblemCode.LATIN_1})
-"""Remarks on defects that the checker of mlperf-logging also tolerates."""
+"""Codes of defects that the compliance checker of mlperf-logging also tolerates."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """Defect of a log file.
 
-    The file cannot be read, contradicts itself, or deviates from the log format in a way that was
-    tolerated.
+    A log file has a defect if it cannot be read, contradicts itself, or deviates from the log
+    format. Some deviations are tolerated.
     """
 
     line: int
@@ -148,7 +151,9 @@ class Problem:
     code: ProblemCode
     text: str
     checker_reads: bool = False
-    """True if the checker of mlperf-logging reads or skips the line too, and so accepts the log."""
+    """True if the compliance checker of mlperf-logging also reads or skips the line, and therefore
+    accepts the log.
+    """
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
@@ -170,8 +175,8 @@ LATIN_1 = Remark(ProblemCode.LATIN_1, "not UTF-8, read as latin-1")
 class Remarks:
     """Collects remarks.
 
-    Equal remarks are stored once, with the first line, the number of occurrences, and the last
-    line.
+    Equal remarks are stored once, with the first line number, the number of occurrences, and the
+    last line number.
     """
 
     lines: dict[tuple[Remark, ...], tuple[int, int, int]] = field(default_factory=dict)
@@ -183,14 +188,14 @@ class Remarks:
     def add_all(self, line: int, remarks: tuple[Remark, ...]) -> None:
         """Add the remarks on a record.
 
-        After 100 different remarks, further new remarks are ignored.
+        After 100 different remarks, new remarks with a different text are ignored.
         """
         if remarks in self.lines or len(self.lines) < 100:
             first, count, _ = self.lines.get(remarks, (line, 0, line))
             self.lines[remarks] = (first, count + 1, line)
 
     def problems(self) -> list[Problem]:
-        """Return a problem for each remark, in order of first line."""
+        """Return a problem for each remark, in order of the first line number."""
         found = []
         for remarks, (first, count, last) in sorted(self.lines.items(), key=_by_first_line):
             text = "; ".join(remark.text for remark in remarks)
@@ -207,7 +212,7 @@ def _by_first_line(item: tuple[tuple[Remark, ...], tuple[int, int, int]]) -> tup
 
 
 def without_repeats(events: Iterable[Event]) -> list[Event]:
-    """Return the records in file order, without repeated records of equal text."""
+    """Return the records in file order, without repeated records that have equal text."""
     unique: dict[int, Event] = {}
     for event in events:
         unique.setdefault(event.mark, event)
@@ -215,28 +220,33 @@ def without_repeats(events: Iterable[Event]) -> list[Event]:
 
 
 _MAX_DIGITS = 64
-"""Maximum number of digits. Printing a longer number would take minutes."""
+"""Maximum number of digits of an integer. Converting a much longer integer to a string would take
+minutes.
+"""
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def number(value: Json) -> float | None:
-    """Return a number or numeric string as a finite float, or None for all other values."""
+    """Return a number or numeric string as a finite float.
+
+    Returns None for all other values.
+    """
     kind = type(value)
     if kind is str and len(value) < _MAX_DIGITS and _NUMBER.fullmatch(value.strip()):
         value, kind = float(value), float
-    if kind is not int and kind is not float:  # The exact type check excludes bool.
+    if kind is not int and kind is not float:  # unlike isinstance, this type check excludes bool
         return None
     try:
         figure = float(value)
-    except OverflowError:  # The integer exceeds the range of a float.
+    except OverflowError:  # the integer exceeds the range of a float
         return None
     return figure if math.isfinite(figure) else None
 
 
 def not_finite(value: Json) -> float | None:
-    """Return null, NaN, or infinity as a float, or None for all other values.
+    """Return null, NaN, or infinity as a float. Return None for all other values.
 
-    The value may also be a string.
+    NaN and infinity may also be written as strings.
     """
     if value is None:
         return math.nan
@@ -250,7 +260,7 @@ def not_finite(value: Json) -> float | None:
 def whole_number(value: Json) -> int | None:
     """Return an integer value as an exact integer, or None for all other values.
 
-    Some logs contain the integer as a string or as 4096.0.
+    Some logs write an integer as a string, or as a float such as 4096.0.
     """
     if (
         isinstance(value, str)
@@ -260,7 +270,7 @@ def whole_number(value: Json) -> int | None:
         return int(value)
     if type(value) is int:
         return value
-    figure = number(value)  # Beyond 2^53, a float is not exact.
+    figure = number(value)  # floats above 2^53 are not exact
     return (
         int(figure)
         if figure is not None and figure.is_integer() and abs(figure) < 2.0**53

@@ -1,7 +1,6 @@
-"""Parses the fields of `suite_run`.
+"""Parse the fields of `suite_run`.
 
-A value of the wrong type adds a problem to the record. The parser never raises an exception for a
-value.
+A field of the wrong type adds a problem to the record, and never raises an exception.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
     "Mapping[str, float]": ("an object of numbers", _numbers),
     "Mapping[str, str]": ("an object of strings", _named_texts),
 }
-"""Display name and parser of each type in RunSettings.
+"""Display name and parser of each field type in RunSettings.
 
 A parser returns None for a value of a different type.
 """
@@ -95,9 +94,9 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
 
 
 def with_open_reasons(settings: RunSettings, value: Json) -> RunSettings:
-    """Return the settings with the deviations of a `suite_open` record.
+    """Add the deviations of a `suite_open` record to the settings.
 
-    The controller appends this record at the end of a run.
+    The controller appends the `suite_open` record at the end of a run.
 
     Args:
         settings: Settings of the `suite_run` record.

@@ -3,9 +3,9 @@
 The formats are `:::MLLOG` (since v0.7, and in this suite), `:::MLL` (v0.6), `:::MLPv0.5.0`, and
 dated `MLPerf:` lines.
 
-A parser receives a line and the position after the format's token. The parser returns the fields of
-an `Event` in the vocabulary of `:::MLLOG`, and raises ValueError or RecursionError for invalid
-lines.
+A parser is called with a line and the position after the format's token. Each parser returns the
+fields of an `Event` with the key names of `:::MLLOG`, and raises ValueError or RecursionError for
+an invalid line.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from suite.results.logs.lenient_json import read_lenient_json
 from workloads.api import Json
 
 RECORD_START = re.compile(r":::(MLLOG|MLL|MLPv0\.5\.0)(?=\s)|(MLPerf): (?=[a-z_]+ \[[0-9])")
-"""Regular expression for the start of a record. Group 1 or 2 is the line format."""
-LINE_MARKS = (b":::ML", b"MLPerf: ")
-"""Byte strings that mark log lines. Every line with a record contains at least one of these
-strings.
+"""Regular expression that matches the start of a record. Group 1 or group 2 contains the line
+format.
 """
+LINE_MARKS = (b":::ML", b"MLPerf: ")
+"""Byte strings of which every line with a record contains at least one."""
 _MLL_HEAD = re.compile(r"\s+([0-9]+(?:\.[0-9]+)?)\s+([^\s:{]+)\s*:\s*")
 _V05_HEAD = re.compile(
     r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?"
@@ -35,14 +35,14 @@ _DATED = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _SCAN: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""Function that `raw_decode` calls internally.
+"""JSON parser function that `raw_decode` calls internally.
 
-The function raises StopIteration if no JSON value begins at the position.
+The function raises StopIteration if no JSON value begins at the given position.
 """
 _NO_METADATA: Mapping[str, Json] = {}
 Parsed = tuple[int, tuple[Remark, ...], str, float, str, Json, Mapping[str, Json]]
-"""(position after the record, remarks, benchmark, time in ms, key, value, metadata), with the
-fields of `Event`.
+"""The position after the record, followed by the `Event` fields (remarks, benchmark, time in ms,
+key, value, metadata).
 """
 _NO_REMARKS: tuple[Remark, ...] = ()
 _SECONDS = Remark(ProblemCode.TIME_IN_SECONDS, "time_s (seconds) in place of time_ms")
@@ -50,9 +50,10 @@ _DATES = Remark(ProblemCode.DATED_LINE, "dates without a time zone, in whole sec
 
 
 def _lenient_value(text: str, start: int) -> tuple[Json, int, tuple[Remark, ...]]:
-    """Return the value after white space, the position after the value, and remarks.
+    """Parse the JSON value that follows optional white space at `start`.
 
-    Remarks are present if the value is not valid JSON.
+    Returns the value, the position after the value, and remarks. There are remarks only if the
+    value is not valid JSON.
     """
     begin = _SPACE.match(text, start).end()  # type: ignore[union-attr]
     try:
@@ -72,7 +73,7 @@ def _metadata(value: Json) -> Mapping[str, Json]:
         return _NO_METADATA
     if not isinstance(value, dict):
         raise ValueError("metadata is not an object")
-    value.pop("file", None)  # The source location that wrote the record is not used.
+    value.pop("file", None)  # the suite does not use the source location of a record
     value.pop("lineno", None)
     return value or _NO_METADATA
 
@@ -126,7 +127,7 @@ def parse_mll(text: str, start: int) -> Parsed:
 
 
 def _v05_event(tag: str, value: Json) -> tuple[str, Json, Mapping[str, Json]]:
-    """Return a v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
+    """Convert a v0.5 tag and its value to (key, value, metadata) as in `:::MLLOG`."""
     if tag == "train_epoch":
         return "epoch_start", None, {"epoch_num": value}
     names = {
@@ -154,7 +155,7 @@ def parse_dated(text: str, start: int) -> Parsed:
     """Parse a dated line of Alibaba's v0.6 logs.
 
     The format is `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]`. The value
-    extends to the end of the line. The value may be JSON, almost valid JSON, or plain text such as
+    extends to the end of the line. The value is JSON, almost valid JSON, or plain text such as
     `(224, 224, 3) -> (112, 112, 64)`.
     """
     head = _DATED.match(text, start)
@@ -181,7 +182,8 @@ def parse_dated(text: str, start: int) -> Parsed:
 def _milliseconds(seconds: str) -> float:
     """Convert decimal seconds to milliseconds.
 
-    The fraction is converted separately, so that rounding does not lose digits.
+    The fraction is converted separately from the whole seconds, so that no digits are lost by
+    rounding.
     """
     whole, _, fraction = seconds.partition(".")
     return int(whole) * 1000.0 + float(f"0.{fraction or 0}") * 1000.0

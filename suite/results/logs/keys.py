@@ -1,6 +1,7 @@
-"""Classifies the keys of a log.
+"""Classify the keys of a log.
 
-The rules define some keys as hyperparameters. Other keys have a structural or bookkeeping meaning.
+The MLPerf rules define some keys as hyperparameters. Structural keys describe the run or the
+submission, and bookkeeping keys are other keys that are not hyperparameters.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ STRUCTURAL = frozenset(
         "eval_accuracy", "eval_result", "quality_target",
     }
 )  # fmt: skip
-"""Keys with a structural meaning, which are not settings."""
+"""Keys that describe the submission, the run, or the structure of the log. These keys are not
+settings.
+"""
 BOOKKEEPING = (
     "seed",
     "run_set_random_seed",
@@ -34,9 +37,9 @@ BOOKKEEPING = (
     "power_measurement",
     "initialized_tensor",
 )
-"""Keys that are not hyperparameters, although a round's rules list them.
+"""Keys that are not hyperparameters, although the rules of a round list them.
 
-The batch size is a separate setting.
+The global batch size has a separate column.
 """
 _OF_THE_RULES = re.compile(
     # Optimizer keys of every round, and the v0.5 prefixes preproc_hp_, input_hp_, train_hp_,
@@ -57,10 +60,10 @@ mlperf_compliance 0.0.10 (v0.5).
 
 
 def is_hyperparameter(key: str, of_this_suite: bool) -> bool:
-    """Check whether runs with different values of a key are different experiments.
+    """Check whether runs with different values of a key belong to different experiments.
 
-    Foreign programs log measurements such as `throughput`, `train_loss`, and `trained_samples` next
-    to hyperparameters. This suite logs measurements in structural keys only, so all other keys are
-    settings.
+    Other programs log measurements such as `throughput`, `train_loss`, and `trained_samples` next
+    to hyperparameters. This suite logs measurements only in structural keys, so all other keys of
+    its logs are settings.
     """
     return key not in STRUCTURAL and (of_this_suite or _OF_THE_RULES.fullmatch(key) is not None)

@@ -2,8 +2,8 @@
 
 Examples: 'single quotes', bare words, None and True, (tuples), 75.9%.
 
-Some programs of rounds v0.6 and v0.7 printed Python objects. The parser uses a fixed grammar of
-tokens and never evaluates the text. Every deviation from JSON is reported.
+Some programs of rounds v0.6 and v0.7 logged printed Python objects. The parser has a fixed grammar
+of tokens and never evaluates the text. All deviations from JSON are reported.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ _ESCAPED_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def read_lenient_json(text: str, start: int) -> tuple[Json, int, str]:
-    """Return the value at `start`, the position after it, and its deviations from JSON.
+    """Parse the value at `start`.
+
+    Returns:
+        The value, the position after the value, and a description of the deviations from JSON.
 
     Raises:
         ValueError: The text is neither JSON nor Python notation.
     """
     position = start
-    parts: list[str] = []  # Tokens converted to JSON.
-    closing: list[str] = []  # Stack of expected closing brackets.
+    parts: list[str] = []  # tokens, converted to JSON
+    closing: list[str] = []  # stack of expected closing brackets
     tolerated: dict[str, None] = {}
     while closing or not parts:
         match = _TOKEN.match(text, position)
@@ -66,7 +69,7 @@ def read_lenient_json(text: str, start: int) -> tuple[Json, int, str]:
             if parts[-1] == "," and parts[-2] not in (
                 "{",
                 "[",
-            ):  # A comma before the closing bracket is optional.
+            ):  # the comma before a closing bracket is optional
                 parts.pop()
             parts.append("}" if closing.pop() == "}" else "]")
         else:

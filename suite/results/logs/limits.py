@@ -1,7 +1,7 @@
-"""Limits of values in logs.
+"""Limits of plausible values in logs.
 
-All real runs are within these limits, so a value outside the limits indicates a broken or forged
-log.
+The values of all published runs are within these limits, so a value outside the limits indicates a
+broken or forged log.
 """
 
 from __future__ import annotations
@@ -17,40 +17,44 @@ from suite.results.targets import metric_name
 from suite.results.text import clean
 
 _LIMITS: Mapping[str, tuple[float, float]] = {
-    # The years 2010 to 2100. MLPerf began in 2018.
+    # the years 2010 to 2100 (MLPerf began in 2018)
     "time_ms": (1_262_304_000_000.0, 4_102_444_800_000.0),
     # Time stamps are whole milliseconds, so a run of 1 ms cannot be timed. The longest published
-    # run took 7.3 days.
+    # run lasted 7.3 days.
     "seconds": (0.002, 3.2e7),
     **dict.fromkeys(("train_seconds", "evaluation_seconds", "data_wait_seconds"), (0.0, 3.2e7)),
     # The largest published runs have about 10,000 devices.
     **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),
     **dict.fromkeys(
         ("global_batch_size", "global_batch_size"), (1.0, 1e12)
-    ),  # No data set has this many samples.
+    ),  # no data set has this many samples
     **dict.fromkeys(
         ("run_index", "runs_required", "straggler_ms", "timing_warmup_steps", "step"), (0.0, 1e12)
     ),
-    # Epoch labels start at -1 in v0.5. BERT logs samples instead of epochs.
+    # In v0.5, epoch labels start at -1. BERT logs a number of samples instead of epochs.
     "epoch_num": (-1.0, 1e12),
-    "throughput": (0.0, 1e12),  # Samples or tokens per second, for 10,000 devices with 1e8 each.
+    # samples or tokens per second: 10,000 devices with 1e8 per second each
+    "throughput": (0.0, 1e12),
     "samples": (0.0, 1e18),
     **dict.fromkeys(
         ("top1", "map", "hr_at_10", "BBOX", "SEGM"), (-1.0, 1.0)
-    ),  # pycocotools returns -1 if there are no detections.
+    ),  # pycocotools returns -1 if there are no detections
     "bleu": (0.0, 100.0),
 }
-"""Lowest and highest plausible value of each log key, field of `suite_run`, and metric."""
+"""Lowest and highest plausible value of log keys, fields of `suite_run`, and metrics."""
 
 
 def odd_value(key: str, value: float | None, line: int) -> Problem | None:
-    """Return the problem of a value outside its limits. Keys without limits return None."""
+    """Return a problem if a value is outside the limits of its key.
+
+    Returns None for a plausible value and for keys without limits.
+    """
     low, high = _LIMITS.get(key, (-math.inf, math.inf))
     if value is None or low <= value <= high:
         return None
     shown = (
         f"{value:.6g}" if isinstance(value, float) else clean(str(value), 24)
-    )  # An integer may exceed the range of a float.
+    )  # the integer may exceed the range of a float
     return Problem(line, ProblemCode.NOT_PLAUSIBLE, f"not plausible: {key} = {shown}")
 
 
@@ -60,9 +64,9 @@ def first_odd_value(
     throughput: Sequence[Throughput],
     workload: str,
 ) -> list[Problem]:
-    """Return the problem of the first measured value outside its limits, as a list.
+    """Return a list with the problem of the first measurement outside its limits.
 
-    The list is empty if all values are plausible.
+    The list is empty if all measurements are plausible.
     """
     figures = itertools.starmap(odd_value, _figures(clock, evaluations, throughput, workload))
     return list(itertools.islice(filter(None, figures), 1))
@@ -74,7 +78,7 @@ def _figures(
     throughput: Sequence[Throughput],
     workload: str,
 ) -> Iterator[tuple[str, float | None, int]]:
-    """Yield the key, value, and line of every measured value."""
+    """Yield the key, value, and line number of each measurement."""
     ends = [event for event in (clock.start, clock.end) if event is not None]
     yield from (("time_ms", event.time_ms, event.line) for event in ends)
     yield "seconds", clock.seconds, ends[-1].line if ends else 0

@@ -1,8 +1,6 @@
-"""Parses the records of a file into events and problems, with bounded memory.
+"""Parse the records of a file into events and problems, with bounded memory.
 
-Other modules interpret the events.
-
-If a log grows while it is read, only the bytes that existed when the file was opened are read.
+Other modules interpret the events. If a log grows while it is read, the appended bytes are ignored.
 """
 
 from __future__ import annotations
@@ -31,14 +29,16 @@ from suite.results.text import clean
 from workloads import files
 
 MAX_PROBLEMS = 100
-"""Maximum number of problems per file. A final problem contains the number of omitted problems."""
+"""Maximum number of problems per file. Further problems are omitted, and a final problem contains
+their number.
+"""
 MAX_BYTES = 1 << 30
-"""Maximum file size. The limit is a thousand times the size of a long log."""
+"""Maximum file size in bytes. This size is a thousand times the size of a long log."""
 MAX_LINE_BYTES = 1 << 20
 """Maximum length of a record in bytes."""
 _BLOCK_BYTES = 1 << 20
 _UTF16_MARKS = tuple(b"\0".join(bytes([code]) for code in mark) for mark in LINE_MARKS)
-"""LINE_MARKS encoded as UTF-16 of either byte order, without the outer zero bytes."""
+"""LINE_MARKS in UTF-16 of either byte order, without the first or last zero byte."""
 
 
 @dataclass
@@ -46,15 +46,16 @@ class LogFile:
     """Records and problems of a log file."""
 
     events: list[Event]
-    """All records in the order of the file."""
+    """All records, in file order."""
     problems: list[Problem]
-    """Problems in order of lines.
+    """Problems, in order of line numbers.
 
-    Problems of the whole file come first, and the number of omitted problems comes last.
+    Problems of the whole file come first. The problem with the number of omitted problems comes
+    last.
     """
     digest: str
-    """Hash of all records in order, without the text between records. Empty if the file has no
-    record.
+    """Hash of all records in file order, without the text between records. Empty if the file
+    contains no record.
     """
 
 
@@ -110,7 +111,9 @@ def _read(stream: BinaryIO) -> LogFile:
                 dropped += 1
             else:
                 problems.append(item if ended else _incomplete(item))
-        if len(texts) >= 1000:  # Hashing each record separately takes a tenth of the reading time.
+        # Records are hashed in groups, because hashing each record separately takes a tenth of the
+        # reading time.
+        if len(texts) >= 1000:
             digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
             texts.clear()
     digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
@@ -128,7 +131,7 @@ def _read(stream: BinaryIO) -> LogFile:
 
 
 def _incomplete(problem: Problem) -> Problem:
-    """Return the problem for a last line without a line end."""
+    """Return the problem for a last line without a line break."""
     text = (
         f"{problem.text}, and the last line is incomplete: it is still being written, or was"
         " cut off"
@@ -151,14 +154,14 @@ def _blocks(stream: BinaryIO | CompressedLog, size: int, encoding: str) -> Itera
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace") if encoding else None
     while size > 0 and (block := stream.read(min(size, _BLOCK_BYTES))):
         size -= len(block)
-        # The decoder buffers an incomplete character until the next block.
+        # the decoder keeps an incomplete character until the next block
         yield decoder.decode(block).encode("utf-8", "replace") if decoder else block
 
 
 def may_be_log(path: Path) -> bool:
-    """Check whether the start of a regular file contains the mark of a record.
+    """Check whether the start of a regular file contains one of LINE_MARKS.
 
-    The function reads the first MiB after decompression, and returns False if the file cannot be
+    The function reads the first MiB after decompression. Returns False if the file cannot be
     opened.
     """
     try:
@@ -180,7 +183,10 @@ def _is_binary(block: bytes) -> bool:
 
 
 def _utf16_encoding(block: bytes) -> str:
-    """Return the UTF-16 variant of a file that begins with `block`, or an empty string."""
+    """Detect the UTF-16 variant of a file from its first block.
+
+    The string is empty if the file is not UTF-16.
+    """
     if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16-le" if block.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
     offset = next((index for mark in _UTF16_MARKS if (index := block.find(mark)) >= 0), None)
@@ -188,19 +194,20 @@ def _utf16_encoding(block: bytes) -> str:
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield the lines that contain a LINE_MARK or exceed the maximum length of a record.
+    """Yield the lines that contain one of LINE_MARKS.
 
-    Each item has the line number, the bytes, and whether the line has a line end.
+    Each yielded tuple contains the line number, the bytes of the line, and whether the line has a
+    line break.
 
-    The memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is
-    skipped.
+    At most one line of `MAX_LINE_BYTES` and one block are kept in memory. The end of a longer line
+    is skipped.
     """
     mark, dated_mark = LINE_MARKS
     line, rest, skipping = 1, b"", False
     for block in blocks:
         whole = (rest + block).split(b"\n")
         rest = whole.pop()
-        if skipping and whole:  # The block contains the end of an overlong line.
+        if skipping and whole:  # the block contains the end of an overlong line
             whole[0], skipping = b"", False
         for number, raw in enumerate(whole, line):
             if mark in raw or dated_mark in raw:
@@ -215,7 +222,10 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
-    """Yield the records of a line at any position, and append their texts to `texts`."""
+    """Yield the records in a line, and append their texts to `texts`.
+
+    A line may contain several records, at any position.
+    """
     if len(raw) > MAX_LINE_BYTES:
         yield Problem(
             line,

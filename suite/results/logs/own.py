@@ -1,9 +1,9 @@
-"""Reads logs of this suite and reports every deviation from the log format.
+"""Read logs of this suite, and report every deviation from the log format.
 
-Each value must have the position and form that docs/reference/log_format.md defines.
+Each record must have the position and the format that docs/reference/log_format.md defines.
 
 A log of this suite contains its settings, targets, and first epoch in `suite_run`, so the reader
-does not infer values.
+does not infer them.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _MEASUREMENTS = frozenset(
 
 
 def is_suite_log(events: Sequence[Event]) -> bool:
-    """Check whether a log has a `suite_run` record in the form that this suite writes."""
+    """Check whether a log contains a `suite_run` record in this suite's format."""
     return any(event.key == "suite_run" and _is_strict(event) for event in events)
 
 
 def _is_strict(event: Event) -> bool:
-    """Check whether a record has the form that the suite writes.
+    """Check whether a record has the exact format that this suite writes.
 
-    The character encoding of strings is ignored.
+    The character encoding of strings is not checked.
     """
     return event.format == FORMAT and (not event.remarks or event.remarks == (LATIN_1,))
 
@@ -53,7 +53,9 @@ def _is_strict(event: Event) -> bool:
 def interpret(
     path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str
 ) -> RunRecord:
-    """Return the record of a log of this suite. New problems are appended to `problems`.
+    """Return the record of a log that this suite wrote.
+
+    New problems are appended to the given problems.
 
     Args:
         path: Path of the log.
@@ -108,7 +110,7 @@ def _with_interruptions(
 ) -> RunRecord:
     """Add resumptions and checkpoints to the record.
 
-    A resumed run, and a run with a `suite_open` record, belongs to the open division.
+    Resumed runs and runs with a `suite_open` record belong to the open division.
     """
     if not {"suite_continued", "suite_checkpoint", "suite_open"} & first.keys():
         return record
@@ -145,9 +147,9 @@ def _value(first: Mapping[str, Event], key: str) -> Json:
 def _written_records(
     events: Sequence[Event], problems: list[Problem], remarks: Remarks
 ) -> Sequence[Event]:
-    """Return the records that have the form that the suite writes.
+    """Return the records in the format that this suite writes.
 
-    All other records are skipped and reported.
+    All other records are skipped and reported as problems.
     """
     if any(event.remarks or event.format != FORMAT for event in events):
         for event in events:
@@ -169,9 +171,9 @@ def _written_records(
 
 
 def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem]) -> RunSettings:
-    """Return the settings in `suite_run` with the deviations in `suite_open`.
+    """Return the settings in `suite_run`, with the deviations from `suite_open`.
 
-    The controller writes these deviations after the run.
+    The controller writes `suite_open` after the run.
     """
     settings = run_settings(suite_run, problems)
     if settings.first_epoch is None:
@@ -180,9 +182,9 @@ def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem
 
 
 def _clock(events: Sequence[Event], problems: list[Problem]) -> quality.RunClock:
-    """Return the first `run_start` and the first `run_stop` after it.
+    """Return the first `run_start`, and the first `run_stop` after it.
 
-    Missing and repeated records are problems.
+    Missing or repeated `run_start` and `run_stop` records are problems.
     """
     starts = [event for event in events if event.key == "run_start"]
     start = starts[0] if starts else None
@@ -224,9 +226,9 @@ def _evaluations(
 
 
 def _quality(value: Json, name: str) -> dict[str, float]:
-    """Return the metrics and values of a number or of an object of numbers.
+    """Return the metrics in a value as a mapping from name to number.
 
-    Null represents NaN or infinity.
+    The value is a number or an object of numbers. Null represents NaN or infinity.
     """
     items = value if isinstance(value, dict) else {name: value}
     numbers = {metric: math.nan if item is None else item for metric, item in items.items()}
@@ -248,7 +250,7 @@ def _end(
     benchmark: str,
     problems: list[Problem],
 ) -> RunEnd:
-    """Return how the run ended, according to its `run_stop` and the limits of values."""
+    """Return how the run ended, according to `run_stop` and to the limits of values."""
     end = quality.claimed_end(
         clock, settings.to_target, bool(settings.targets), evaluations, problems
     )
@@ -330,9 +332,9 @@ def _count_samples(reached: Evaluation, last: Evaluation, remarks: Remarks) -> _
 
 
 def _first_label(events: Sequence[Event], settings: RunSettings) -> int:
-    """Return the number of the run's first epoch.
+    """Return the number of the run's first epoch, which is 0 or 1.
 
-    The first versions of the suite numbered epochs from 1 in every round and did not log
+    The first versions of the suite numbered epochs from 1 in every round, and did not log
     `first_epoch`.
     """
     label = settings.first_epoch or 0
@@ -348,13 +350,12 @@ def _first_label(events: Sequence[Event], settings: RunSettings) -> int:
 
 
 def _is_epoch_of_log(label: float, events: Sequence[Event]) -> bool:
-    """Check whether a label is the number of an epoch in the log.
+    """Check whether the log contains an epoch with the number `label`.
 
-    The check succeeds for logs without epochs and blocks.
+    Returns True for logs without epochs and blocks.
     """
     has_epochs = False
-    # The search starts at the end, because the epoch that reaches the target is among the last
-    # epochs.
+    # The search is backwards, because the epoch that reaches the target is among the last epochs.
     for event in reversed(events):
         if event.key in ("epoch_start", "epoch_stop", "block_start"):
             has_epochs = True
@@ -377,12 +378,15 @@ def _ended_epochs(events: Sequence[Event], after: Evaluation, stop: Event) -> li
     return [label for label in labels if label is not None]
 
 
-# --- interruptions and machine
-# ------------------------------------------------------------------------------------------
+# Interruptions and machine
 
 
 def _interrupted_seconds(events: Sequence[Event]) -> float:
-    """Return the seconds between each `suite_continued` record and the previous record."""
+    """Return the total interrupted time in seconds.
+
+    An interruption lasts from the last record before a `suite_continued` record to the
+    `suite_continued` record.
+    """
     gaps_ms = (
         event.time_ms - earlier.time_ms
         for earlier, event in itertools.pairwise(events)
@@ -400,7 +404,7 @@ def _checkpoint_seconds(events: Sequence[Event]) -> float:
 
 
 def _condition(value: Json) -> Condition | None:
-    """Parse the measured values and the list of reasons in `suite_condition`."""
+    """Parse the measurements and the reasons for a busy machine in `suite_condition`."""
     if not isinstance(value, dict):
         return None
     busy = value.get("busy")

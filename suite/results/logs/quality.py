@@ -1,4 +1,4 @@
-"""Evaluations of a run, the targets that it reached, and its success."""
+"""Evaluations of a run, the targets that the run reached, and the run's success."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ class RunClock:
     Later evaluations are ignored.
     """
     seconds: float | None
-    """Time of the run in seconds, according to the rules of its round."""
+    """Duration of the run in seconds, measured as the rules of the round require."""
     claimed: str | None = None
-    """Status that the log claims: `success`, `aborted`, …. None if the log has no status."""
+    """Status that the log claims, such as `success` or `aborted`. None if the log contains no
+    status.
+    """
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,9 @@ class Evaluations:
     used: tuple[Evaluation, ...] = ()
     """Evaluations of the run that have a finite value, in order of time."""
     last_quality: Mapping[str, float] = field(default_factory=dict)
-    """Quality of the last evaluation, which may be NaN after a diverged run."""
+    """Quality of the last evaluation. The quality of a diverged run may be NaN."""
     logged: bool = False
-    """True if the log has an evaluation with a number, even outside the run.
+    """True if the log contains an evaluation with a number, even before or after the run.
 
     Some benchmarks evaluate after `run_stop`.
     """
@@ -48,7 +50,10 @@ class Evaluations:
 
     @property
     def diverged(self) -> str:
-        """Return the value of the last evaluation if it is `NaN` or `inf`."""
+        """Return `NaN` or `inf` if the last evaluation has this value.
+
+        The string is empty for a finite value.
+        """
         return next(
             (
                 quality_text(value)
@@ -70,12 +75,12 @@ def read_evaluations(
 
     Args:
         events: The records `epoch_start` and `eval_accuracy`. The function empties the list to free
-            memory, since a log may have a million records.
+            memory, because a log may contain a million records.
         clock: Start and end of the run.
-        read_quality: Function that returns the metrics and values of an `eval_accuracy` record. The
-            mapping is empty if the record contains no number.
+        read_quality: Function that returns the metrics in an `eval_accuracy` record as a mapping
+            from name to value. The mapping is empty if the record contains no number.
         remarks: Receives a remark for each ignored value.
-        late_ms: Maximum time of an evaluation after the end of the run, in ms.
+        late_ms: Maximum time in ms by which an evaluation may follow the end of the run.
     """
     begin = clock.start.time_ms if clock.start else 0.0
     last_ms = clock.end.time_ms + late_ms if clock.end else math.inf
@@ -122,7 +127,7 @@ def read_evaluations(
 
 
 def _why_no_quality(event: Event, quality: Mapping[str, float], finite: Mapping[str, float]) -> str:
-    """Return the remark on an evaluation with a value that is not finite.
+    """Return the remark on an evaluation whose value is not finite.
 
     The remark is empty if all values are finite.
     """
@@ -147,9 +152,9 @@ def first_that_meets(
     benchmark: str = "",
     falling_metrics: Collection[str] = (),
 ) -> int | None:
-    """Return the index of the first evaluation that reaches every target, or None.
+    """Return the index of the first evaluation that reaches all targets, or None.
 
-    `benchmark` decides whether higher or lower values of a metric are better.
+    `benchmark` and `falling_metrics` determine whether lower values of a metric are better.
     """
     falls = {metric: improves_as_it_falls(metric, benchmark, falling_metrics) for metric in targets}
     if not targets:
@@ -170,7 +175,7 @@ def is_rounded(
     benchmark: str,
     falling_metrics: Collection[str] = (),
 ) -> bool:
-    """Check whether a quality reaches a target only after rounding to float32."""
+    """Check whether a metric reaches its target only after rounding to float32."""
     for metric, target in targets.items():
         value = quality[metric]
         falls = improves_as_it_falls(metric, benchmark, falling_metrics)
@@ -186,7 +191,7 @@ def report_rounding(
     remarks: Remarks,
     falling_metrics: Collection[str] = (),
 ) -> None:
-    """Add a remark if the quality reaches its target only after rounding to float32."""
+    """Add a remark if a metric reaches its target only after rounding to float32."""
     assert evaluations.reached is not None
     evaluation = evaluations.used[evaluations.reached]
     if is_rounded(targets, evaluation.quality, benchmark, falling_metrics):
@@ -203,14 +208,14 @@ def claimed_end(
 ) -> RunEnd:
     """Return the end of a run according to its `run_stop`.
 
-    The claimed success or failure is compared with the evaluations.
+    The success or failure that the log claims is compared with the evaluations.
 
     Args:
         clock: Start, end, and claimed status of the run.
-        is_to_target: True if the run was to end at its target.
-        has_targets: True if the targets are available.
+        is_to_target: True if the run was requested to end at its target.
+        has_targets: True if the log or the rules contain targets.
         evaluations: Evaluations of the run.
-        problems: Receives the contradictions.
+        problems: Receives contradictions between the claim and the evaluations.
     """
     if clock.end is None:
         return RunEnd(EndStatus.TRUNCATED, EndCode.NO_RUN_STOP, "the log has no run_stop")
@@ -262,7 +267,10 @@ def _unsuccessful_end(
 
 
 def _why_no_success(has_targets: bool, evaluations: Evaluations) -> str:
-    """Return why a claimed success contradicts the evaluations, or an empty string."""
+    """Return the reason why the evaluations contradict a claimed success.
+
+    The string is empty if the evaluations confirm the success.
+    """
     if evaluations.reached is not None:
         return ""
     if evaluations.diverged:

@@ -1,7 +1,7 @@
-"""Reads a log into a `RunRecord`.
+"""Read a log into a `RunRecord`.
 
-The module `own` reads logs of this suite strictly, and `foreign` infers missing values of other
-logs.
+The module `own` reads logs of this suite strictly. The package `foreign` reads logs of other
+programs and infers missing values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from suite.results.logs.record import RunRecord
 def read(path: str | Path) -> RunRecord:
     """Return the record of a log.
 
-    For an empty, binary, cut-off, or damaged file, the record contains all readable values and
+    For an empty, binary, cut-off, or damaged file, the record contains all readable values, and
     problems with line numbers.
 
     Args:
@@ -32,7 +32,7 @@ def read(path: str | Path) -> RunRecord:
     file = read_file(path)
     return interpret(
         path, vars(file).pop("events"), file.problems, file.digest
-    )  # The iterator lets the reader free the events.
+    )  # with an iterator, the interpreting function can free the events
 
 
 def interpret(
@@ -40,7 +40,8 @@ def interpret(
 ) -> RunRecord:
     """Return the record of a log from its events.
 
-    The presence of a `suite_run` record decides between the two readers.
+    A log that contains a `suite_run` record is read by the module `own`. All other logs are read by
+    the package `foreign`.
 
     Args:
         path: Path of the log.

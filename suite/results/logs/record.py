@@ -25,32 +25,32 @@ class RunSettings(LoggedSettings):
     """Settings of a run.
 
     In a log of this suite, the settings are the `suite_run` object, whose keys are the field names.
-    In a foreign log, `workload` is the name of the benchmark, `system` is the submission platform,
-    and `profile` is empty.
+    In a log of another program, `workload` is the name of the benchmark, `system` is the submission
+    platform, and `profile` is empty.
     """
 
     clock: str = ""
-    """Start of the timed part of a run, according to the round.
+    """Rule that determines when the clock of a run starts.
 
-    The clock starts before the model is built (`v0.5`), or after up to 20 minutes of setup
+    The clock starts before the model is built (`v0.5`), or after at most 20 minutes of setup
     (`v0.7`).
     """
     first_epoch: int | None = setting(None, experiment_key=False)
-    """Number of the first epoch, according to the round."""
+    """Number of the first epoch (0 or 1), which the round determines."""
     ruleset: str = setting("", experiment_key=False)
-    """Name of the mlperf-logging ruleset for logs of the round.
+    """Name of the mlperf-logging ruleset that checks logs of the round.
 
-    The name is empty in older logs, or if no ruleset exists.
+    The name is empty in logs of older suite versions, and for rounds without a ruleset.
     """
     framework_version: str = ""
     system: str = ""
     device_name: str = ""
     thread_waiting: str = ""
-    """How threads on CPU cores wait, such as `GOMP_SPINCOUNT=1000`. Empty for the default of the
-    thread runtime.
+    """Setting that determines how idle CPU threads wait, such as `GOMP_SPINCOUNT=1000`. Empty
+    for the default of the thread runtime.
     """
     environment_variables: Mapping[str, str] = setting({}, hashed=False)
-    """Environment variables by which the user tuned the workers, without secrets."""
+    """Environment variables with which the user tuned the workers, without secrets."""
     data_fingerprint: str = ""
     sample_unit: str = ""
     batch_unit: str = ""
@@ -58,16 +58,18 @@ class RunSettings(LoggedSettings):
     unit.
     """
     labels: tuple[str, ...] = ()
-    """Labels as display texts (`suite.common.labels`)."""
+    """Labels of the run as display texts (`suite.common.labels`)."""
     deviations: tuple[str, ...] = ()
-    """Reasons why the run is in the open division, as sentences (`suite.catalog.deviations`)."""
+    """Reasons why the run is in the open division, as display texts
+    (`suite.catalog.deviations`).
+    """
     label_facts: tuple[Label, ...] = setting((), experiment_key=False, hashed=False)
     """Labels in structured form. Empty in logs of older suite versions, which contain only the
-    texts (see `parsed_labels`).
+    display texts (see `parsed_labels`).
     """
     deviation_facts: tuple[Deviation, ...] = setting((), experiment_key=False, hashed=False)
     """Reasons for the open division in structured form. Empty in logs of older suite versions,
-    which contain only the sentences (see `parsed_deviations`).
+    which contain only the display texts (see `parsed_deviations`).
     """
     run_index: int | None = setting(None, experiment_key=False)
     runs_required: int | None = setting(None, experiment_key=False)
@@ -76,7 +78,7 @@ class RunSettings(LoggedSettings):
     git_commit: str = setting("", experiment_key=False)
     study: str = setting("", experiment_key=False)
     study_cell: tuple[str, ...] = setting((), experiment_key=False)
-    """Study values of this run, each as `key=value`."""
+    """Values of the study's axes for this run, each as `key=value`."""
     price_per_device_hour: str = setting("", experiment_key=False)
     """Price per device-hour as a decimal string. Empty if the price is unknown."""
 
@@ -84,7 +86,7 @@ class RunSettings(LoggedSettings):
     def parsed_labels(self) -> tuple[Label, ...]:
         """Return the labels in structured form.
 
-        If the log contains only the texts, the texts are parsed.
+        For logs that contain only display texts, the texts are parsed.
         """
         if len(self.label_facts) == len(self.labels):
             return self.label_facts
@@ -94,7 +96,7 @@ class RunSettings(LoggedSettings):
     def parsed_deviations(self) -> tuple[Deviation, ...]:
         """Return the reasons for the open division in structured form.
 
-        If the log contains only the sentences, the sentences are parsed.
+        For logs that contain only display texts, the texts are parsed.
         """
         if len(self.deviation_facts) == len(self.deviations):
             return self.deviation_facts
@@ -106,19 +108,19 @@ class RunSettings(LoggedSettings):
 
 
 FACTS = ("label_facts", "deviation_facts")
-"""Fields that contain `labels` and `deviations` in structured form. Tables and pages show the texts
-instead.
+"""Fields that contain `labels` and `deviations` in structured form. Tables and pages show the
+display texts instead.
 """
 
 NO_FIGURES: Mapping[str, float] = MappingProxyType({})
-"""Empty mapping that all evaluations of a log share, because a log may have a million
-evaluations.
+"""Empty mapping that all evaluations without scores share. A log may have a million evaluations,
+so a separate mapping for each would waste memory.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """An evaluation."""
+    """An evaluation in a log, with the values of its metrics."""
 
     line: int
     seconds: float
@@ -126,7 +128,7 @@ class Evaluation:
     epoch: float | None
     """Epoch label in the log. Labels start at 1 in v0.6 and later, and at 0, 1, or -1 in v0.5."""
     epochs_begun: int
-    """Number of epochs that had started before this evaluation."""
+    """Number of epochs that started before this evaluation."""
     quality: Mapping[str, float]
     """Values of the metrics with a target, in the units of the log."""
     scores: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
@@ -144,29 +146,27 @@ class Evaluation:
 class Throughput:
     """Content of a `tracked_stats` record.
 
-    The record covers a block of training and its evaluation.
+    The record describes a block of training and the evaluation after the block.
     """
 
     line: int
     seconds: float | None
     """Seconds since `run_start`, or None if the log does not contain the time."""
     step: int | None
-    """Number of optimizer steps at the end of the block, counted from the start of the run."""
+    """Number of optimizer steps from the start of the run to the end of the block."""
     samples_per_second: float | None
     samples: float | None
-    """Number of samples trained on in this block."""
+    """Number of training samples in this block."""
     train_seconds: float | None
     evaluation_seconds: float | None
     data_wait_seconds: float | None
     loss: float | None
     data_bytes: float | None = None
-    """Size in bytes of the batches of all devices in this block."""
+    """Total size in bytes of the batches of all devices in this block."""
     rates: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
-    """Throughput per second in further units of the workload, such as `tokens`."""
+    """Throughput per second in additional units of the workload, such as `tokens`."""
     scores: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
-    """Values of metrics without a target in the evaluation of this block, such as a validation
-    loss.
-    """
+    """Metrics without a target in the evaluation of this block, such as a validation loss."""
 
 
 @dataclass(frozen=True)
@@ -180,31 +180,31 @@ class Condition:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Data of a run from its log. The defaults represent a log without records."""
+    """Data of a run from its log. The default values describe a log without records."""
 
     path: Path = Path()
     """Path of the log, or the folder of a run without a log."""
     name: str = ""
-    """Job and run as a path below the searched folder. Empty if a single log was read."""
+    """Job and run as a path relative to the searched folder. Empty if a single log was read."""
     has_log: bool = True
     """False if the log is missing or cannot be opened."""
     entry: Entry | None = None
-    """Submission that the folder of the log belongs to. The field is set after all folders have
+    """Submission to which the folder of the log belongs. The field is set after all folders have
     been read.
     """
     described_settings: RunSettings | None = None
-    """`settings` completed with values from other sources. The sources are a run of the same job if
-    the log ends early, the entry, and published results. None if the settings are unknown, or if a
-    single log was read.
+    """`settings`, completed with values from other sources. The sources are another run of the same
+    job, the entry, and published results. None if the settings are unknown, or if a single log was
+    read.
     """
     format: str = ""
     """Line format: `MLLOG`, `MLL`, `MLPv0.5.0`, or `MLPerf` (dated lines). Empty if the file has no
     record.
     """
     benchmark: str = ""
-    """Value of `submission_benchmark`, which is the name in the rules.
+    """Value of `submission_benchmark`, which is the name in the MLPerf rules.
 
-    `ssd` may be RetinaNet. `settings.workload` then has the correct name.
+    The name `ssd` may stand for RetinaNet. In this case, `settings.workload` has the correct name.
     """
     org: str = ""
     division: str = ""
@@ -218,19 +218,19 @@ class RunRecord:
     seconds: float | None = None
     """Time from `run_start` to `run_stop` in seconds, including interruptions.
 
-    For MiniGo v0.6, the time comes from `eval_result`. None if the time is missing.
+    For MiniGo v0.6, the time is read from `eval_result`. None if the log does not contain the time.
     """
     end: RunEnd = RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD)
     """Outcome of the run, according to its log.
 
-    The status is SUCCESS, ABORTED, FAILED (the claim of success is wrong, or a value is
-    implausible), TRUNCATED (no `run_stop`), or UNREADABLE (no record). For an unfinished log next
-    to a `status.json`, the outcome comes from `status.json`.
+    The status is SUCCESS, ABORTED, FAILED (a claimed success is wrong, or a value is implausible),
+    TRUNCATED (no `run_stop`), or UNREADABLE (no record). If the log is unfinished and its folder
+    contains a `status.json`, the outcome is read from `status.json`.
     """
     targets: Mapping[str, float] = field(default_factory=dict)
     targets_source: str = ""
-    """Source of the targets: `log`, `rules` (the log has no targets, but its round has official
-    targets), or empty if the targets are unknown.
+    """Source of the targets: `log`, or `rules` if the log has no targets but its round has official
+    targets. Empty if the targets are unknown.
     """
     evaluations: tuple[Evaluation, ...] = ()
     """Evaluations until `run_stop`, in order of time."""
@@ -241,44 +241,44 @@ class RunRecord:
     was not reached, or if the log contradicts itself.
     """
     epochs_trained: float | None = None
-    """Number of epochs trained until `run_stop`, that is, within `seconds`.
+    """Number of epochs that were trained until `run_stop`.
 
-    The number exceeds `epochs_to_target` if the run continued after the target. None if
-    `epochs_to_target` is None.
+    This number is larger than `epochs_to_target` if the run continued after the target was reached.
+    None if `epochs_to_target` is None.
     """
     quality: Mapping[str, float] = field(default_factory=dict)
     """Quality of the last evaluation.
 
-    The quality may be NaN after a diverged run, whereas `evaluations` contains only finite values.
+    The quality may be NaN after a diverged run, although `evaluations` contains only finite values.
     """
     throughput: tuple[Throughput, ...] = ()
     logged: Mapping[str, Json] = field(default_factory=dict)
-    """First value of every other key that has a number, a string, or a short list, such as the
-    `hyperparameters`.
+    """First value of each key without a field of its own, if the value is a number, a string, or a
+    short list. `hyperparameters` is a subset of these keys.
     """
     batch_logged: int | None = None
-    """Samples per optimizer step in the log. For Transformer, the unit is tokens."""
+    """Logged number of samples per optimizer step. For Transformer, the number of tokens."""
     digest: str = ""
-    """Hash of the text of all records, which is equal for copies of a log. Empty without a
+    """Hash of the text of all records. Copies of a log have the same hash. Empty if the log has no
     record.
     """
     batch_basis: str = ""
-    """`global`, or a note that `batch_logged` of a v0.5 log may be the batch of a single device.
-    Empty without a batch size.
+    """`global`, or a note that `batch_logged` of a v0.5 log may be the batch size of a single
+    device. Empty if no batch size is logged.
     """
 
     resumptions: int = 0
     """Number of resumptions from a checkpoint (`suite_continued`)."""
     interrupted_seconds: float = 0.0
-    """Part of `seconds` in which the run was interrupted: from the last record before each
-    interruption to the resumption.
+    """Fraction of `seconds` in seconds that the run was interrupted. An interruption lasts from the
+    last record before it to the resumption.
     """
     block_times: BlockTimes | None = None
-    """Setup time and block time. None for foreign logs and for unfinished runs."""
+    """Setup time and block time. None for logs of other programs and for unfinished runs."""
     checkpoint_seconds: float = 0.0
-    """Part of `seconds` in which checkpoints were written."""
+    """Time in seconds, within `seconds`, in which checkpoints were written."""
     condition: Condition | None = None
-    """Load of the machine during the run, if the log has a `suite_condition`."""
+    """Load of the machine during the run. None if the log has no `suite_condition` record."""
     step_times: Mapping[str, float] = field(default_factory=dict)
     """Step time statistics of runs with `timing=steps` (`suite_step_times`): `count`, `mean_ms`,
     …
@@ -286,9 +286,9 @@ class RunRecord:
     step_times_by: str = ""
     """Method by which `step_times` were measured."""
     all_reduce: AllReduceTime | None = None
-    """All-reduce times of a run that measured all-reduces instead of training."""
+    """All-reduce times of a run that measured all-reduces instead of training a model."""
     gradients: GradientAllReduceInfo | None = None
-    """Gradient traffic of the all-reduce in a step (`suite_gradients`)."""
+    """Size of the gradients that are summed by all-reduce in each step (`suite_gradients`)."""
     staleness: Mapping[str, float] = field(default_factory=dict)
     """Staleness statistics of runs with `update=async` (`suite_staleness`): `updates`, `mean`,
     `most`.
@@ -300,7 +300,7 @@ class RunRecord:
 
     @property
     def status(self) -> str:
-        """Return the name of the status.
+        """Return the name of the outcome.
 
         The names are `success`, `aborted`, `failed`, `truncated`, and `unreadable`.
         """
@@ -308,12 +308,15 @@ class RunRecord:
 
     @property
     def reason(self) -> str:
-        """Return the cause of the status as a sentence. The result is empty for a success."""
+        """Return the reason for the outcome as a sentence.
+
+        The sentence is empty for a successful run.
+        """
         return self.end.detail
 
     @functools.cached_property
     def hyperparameters(self) -> Mapping[str, Json]:
-        """Return the logged values that are equal in all runs of an experiment."""
+        """Return the logged values that must be equal in all runs of an experiment."""
         is_suite_log = bool(self.settings.profile)
         return {
             key: value for key, value in self.logged.items() if is_hyperparameter(key, is_suite_log)
@@ -334,7 +337,7 @@ class RunRecord:
 
     @property
     def timed_steps(self) -> int:
-        """Return the number of optimizer steps in the blocks' training times, without warm-up."""
+        """Return the number of optimizer steps in the timed training blocks, without warm-up."""
         steps = (block.step or 0 for block in self.throughput if block.train_seconds is not None)
         return max(0, max(steps, default=0) - self.settings.timing_warmup_steps)
 
@@ -342,7 +345,7 @@ class RunRecord:
     def best_quality(self) -> Mapping[str, float]:
         """Return the quality of the evaluation with the best value of the first metric.
 
-        The result is empty without evaluations.
+        The mapping is empty if the log has no evaluations.
         """
         qualities = [evaluation.quality for evaluation in self.evaluations]
         if not qualities:
@@ -368,8 +371,8 @@ class RunRecord:
     def running(self) -> bool:
         """Return True if the run has not ended.
 
-        The result is also True if the controller was killed on a machine that is not visible from
-        here.
+        A run whose controller was killed on another machine is also reported as running if the
+        controller process is not visible from this machine.
         """
         return self.end.status is EndStatus.RUNNING
 

@@ -1,6 +1,6 @@
-"""Reads the `telemetry.jsonl` files of all machines of a run.
+"""Read the `telemetry.jsonl` files of all machines of a run.
 
-The files are untrusted: the size is limited, and invalid content never raises an exception.
+The files are not trusted: their size is limited, and invalid content never raises an exception.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from workloads import files
 from workloads.api import Json
 
 MAX_BYTES = 64 << 20
-"""Maximum size of a telemetry file. 64 MiB hold three days of telemetry of eight devices."""
+"""Maximum size of a telemetry file. Telemetry of eight devices over three days has a size of 64
+MiB.
+"""
 APART_SECONDS = 1.5
-"""Maximum time difference in seconds between combined samples of two machines.
+"""Maximum time difference in seconds at which samples of two machines are combined.
 
 Each machine is sampled every second.
 """
@@ -32,24 +34,24 @@ Each machine is sampled every second.
 class RecordedTelemetry:
     """Telemetry samples from `run_start` to `run_stop`.
 
-    A value is None if a sensor of any machine had no value.
+    A value is None if the sensor has no value on at least one machine.
     """
 
     seconds: tuple[float, ...]
     """Seconds since `run_start`."""
     series: Mapping[str, tuple[float | None, ...]]
-    """Values of each sensor.
+    """Values of each sensor over time.
 
-    Values of several devices or machines are summed for memory, power, and processes, and averaged
-    for all other sensors.
+    Memory, power, and numbers of processes are summed over devices and machines. All other sensors
+    are averaged over devices and machines.
     """
 
     @property
     def energy_joules(self) -> float | None:
-        """Return the energy of all devices, as the time integral of their power.
+        """Return the energy of all devices in joules.
 
-        The integral uses the trapezoidal rule. The result is None if the power measurement is
-        incomplete.
+        The energy is the integral of the power over time (trapezoidal rule). Returns None if power
+        samples are missing.
         """
         power = self.series.get("gpu_power_watts")
         if power is None or len(self.seconds) < 2 or any(value is None for value in power):
@@ -71,10 +73,10 @@ _SUMMED = (
 def telemetry(folder: Path) -> RecordedTelemetry | None:
     """Return the telemetry in a run's folder.
 
-    The function returns None if the file of a machine is missing or unreadable.
+    Returns None if the telemetry file of any machine is missing or unreadable.
 
-    For several machines, the sample times of the first machine are used. The nearest sample of each
-    other machine is added to the first machine's sample.
+    With several machines, the sample times are those of the first machine. Each sample of the first
+    machine is combined with the nearest sample in time of each other machine.
     """
     by_host = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
     machines = [machine for machine in by_host if machine is not None]
@@ -104,7 +106,7 @@ def telemetry(folder: Path) -> RecordedTelemetry | None:
 def machine_folders(folder: Path) -> list[Path]:
     """Return the telemetry folder of each machine of a run.
 
-    For a run on a single machine, the only folder is the run's folder.
+    For a run on a single machine, the list contains only the run's folder.
     """
     file = folder / "run.json"
     names = _machine_names(file, file.stat().st_mtime_ns) if file.is_file() else ()
@@ -115,7 +117,7 @@ def machine_folders(folder: Path) -> list[Path]:
 def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
     """Return the host names in `run.json`.
 
-    The result is cached, because every column of a study needs the host names.
+    The host names are cached, because each column of a study needs them.
     """
     hosts = json_object(file).get("hosts")
     listed = hosts[:10_000] if isinstance(hosts, list) else []
@@ -141,8 +143,8 @@ def _at(
 ) -> tuple[float | None, ...]:
     """Return the value that is nearest in time to each of `times`.
 
-    `times` and `seconds` must be in ascending order. The value is None if no sample is close
-    enough.
+    `times` and `seconds` must be in ascending order. If no sample is within APART_SECONDS, the
+    returned value is None.
     """
     sampled = []
     for time in times:
@@ -158,9 +160,9 @@ def _at(
 
 
 def _combined(name: str, value: Json) -> float | None:
-    """Return the sum or mean of a sample that has a value per device or machine.
+    """Return the sum or mean of a sample over its devices or machines.
 
-    The function returns None if a value is missing.
+    Returns None if the value of a device or machine is missing.
     """
     values = value if isinstance(value, list) else [value]
     present = [figure for value in values if (figure := number(value)) is not None]
@@ -172,7 +174,7 @@ def _combined(name: str, value: Json) -> float | None:
 def json_object(path: Path, limit_bytes: int = 1 << 20) -> Mapping[str, Json]:
     """Return the object in a JSON file of at most `limit_bytes`.
 
-    The result is empty if the file is missing or invalid.
+    The mapping is empty if the file is missing, too large, or invalid.
     """
     return _object(_text(path, limit_bytes))
 

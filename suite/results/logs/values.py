@@ -1,4 +1,4 @@
-"""Parses the values whose form is equal in all log formats."""
+"""Parse the values that have the same format in all line formats."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def named_numbers(value: Json) -> Mapping[str, float]:
 
 
 def plain_values(first: Mapping[str, Event]) -> dict[str, Json]:
-    """Return the plain values of all keys without a structural meaning."""
+    """Return the numbers, strings, and short lists of all keys that are not structural."""
     return {
         key: event.value
         for key, event in first.items()
@@ -66,9 +66,10 @@ def _is_plain(value: Json) -> bool:
 def described_run(
     path: Path, log_format: str, first: Mapping[str, Event], digest: str, benchmark: str = ""
 ) -> RunRecord:
-    """Return a record with the benchmark, organization, and plain values of a run.
+    """Return a record with the benchmark, organization, and simple values of a run.
 
-    `benchmark` is the default for logs that do not contain the name of the benchmark.
+    The simple values are the numbers, short strings, and short lists in the log. `benchmark` is the
+    default for logs that do not contain the name of the benchmark.
     """
 
     def text(key: str) -> str:
@@ -109,13 +110,13 @@ def with_result(
 def read_seed(event: Event | None, problems: list[Problem]) -> int | None:
     """Return the seed as an integer.
 
-    Null and the string "none", which logs of Google contain, mean that there is no seed. All other
-    values are problems.
+    Null and the string "none", which occurs in logs of Google, mean that the run has no seed. All
+    other values that are not integers are problems.
     """
     if event is None or event.value in (None, "none", "None"):
         return None
     seed = whole_number(event.value)
-    if seed is not None and abs(seed) < 2**64:  # Frameworks do not accept longer seeds.
+    if seed is not None and abs(seed) < 2**64:  # frameworks do not accept seeds with more bits
         return seed
     shown = clean(str(event.value), 40)
     text = f"{event.key} is not an integer below 2^64: {shown}"
@@ -152,9 +153,9 @@ def _throughput(event: Event, start: Event | None) -> Throughput:
 def with_scores(
     evaluations: tuple[Evaluation, ...], throughput: Sequence[Throughput]
 ) -> tuple[Evaluation, ...]:
-    """Add the scores of each block to its evaluation.
+    """Add the scores of each block to the block's evaluation.
 
-    The scores are in the `tracked_stats` record that follows the evaluation.
+    The scores are read from the `tracked_stats` record after the evaluation.
     """
     if not any(block.scores for block in throughput):
         return evaluations

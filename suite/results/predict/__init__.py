@@ -1,4 +1,4 @@
-"""`suite scaling`: predictions for larger numbers of devices.
+"""Predictions of `suite scaling` for larger numbers of devices.
 
 The predictions use logs, published results, and descriptions of systems.
 """

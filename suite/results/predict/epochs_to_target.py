@@ -1,4 +1,4 @@
-"""Estimates epochs to target at a batch size that was not measured.
+"""Estimate the epochs to target at a batch size that was not measured.
 
 The estimate uses measured runs or reference convergence points (RCPs).
 """
@@ -22,18 +22,19 @@ from suite.results.targets import OFFICIAL_TARGETS, published_targets, same_targ
 MEASURED, RCP, BETWEEN = "measured", "RCP", "between measured batches"
 """Sources of an estimated number of epochs."""
 _ERROR: Mapping[str, float] = {MEASURED: 0.028, RCP: 0.078, BETWEEN: 0.144}
-"""Estimation error by source: the 90th percentile of |log(estimate / measured)|. Each published
-result was held out in turn.
+"""Estimation error for each source: the 90th percentile of |log(estimate / measured)| over
+published results.
 
-The value of `BETWEEN` comes from 40 batches with measured batches on both sides. The values
-of `MEASURED` and `RCP` come from 191 and 177 results at a batch of the source.
+Each published result was held out in turn. The error of `BETWEEN` comes from 40 batch sizes
+with measurements at a smaller and a larger batch size. The errors of `MEASURED` and `RCP`
+come from 191 and 177 results, each at a batch size that the source contains.
 """
 _RCP_AGREEMENT = 0.14
-"""Maximum |log(RCP / measured)| at any measured batch for which RCPs are used. This tolerance of
-15 % was chosen for this suite.
+"""Maximum |log(RCP / measured)| at which RCPs are used. The maximum applies to every measured batch
+size.
 
-Rounds up to v0.7 train ResNet-50 with different hyperparameters, and need up to 60 epochs
-where the RCP has 35.
+This suite defines the tolerance, which is 15 %. Rounds up to v0.7 train ResNet-50 with different
+hyperparameters than the RCPs, and need up to 60 epochs where the RCP is 35 epochs.
 """
 _RCPS: Mapping[str, tuple[str, str]] = {
     # Later rounds have a different SSD, and the same ResNet-50 and Mask R-CNN.
@@ -56,7 +57,7 @@ _RCP_FIELDS = ("Epochs to converge", "samples to converge")
 class EpochsEstimate:
     """Estimated epochs to target at a batch size, with the 90 % interval and the source.
 
-    If the epochs cannot be estimated, the number is None and the source is empty.
+    If no estimate is possible, the number of epochs is None and the source is empty.
     """
 
     epochs: float | None = None
@@ -70,12 +71,12 @@ def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
 
     The function never extrapolates.
 
-    The first source that covers the batch is used:
+    The first source that can be used at this batch size is used:
 
-    1. The measured runs at this batch.
-    2. The RCPs, at this batch or interpolated, if they have the same target and agree with the
-       measured batches.
-    3. The measured batches on both sides.
+    1. The measured runs at this batch size.
+    2. The RCPs, at this batch size or interpolated. The RCPs must have the same target and agree
+       with the measured batch sizes.
+    3. An interpolation between the next smaller and the next larger measured batch size.
     """
     measured = _means(
         (result.global_batch_size, result.epochs)
@@ -100,7 +101,8 @@ def _applicable_rcps(
 ) -> Mapping[float, float]:
     """Return the reference convergence points (RCPs) that apply to `results`.
 
-    The result is empty if the target or the epochs of the RCPs differ from `results`.
+    The mapping is empty if the RCPs have a different target or a different number of epochs than
+    `results`.
     """
     workload = results[0].workload
     _, name = _RCPS.get(workload, ("", ""))
@@ -143,7 +145,7 @@ def reference_round(workload: str) -> str:
 
 
 def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
-    """Return the mean epochs of each batch, sorted by batch."""
+    """Return the mean number of epochs for each batch size, sorted by batch size."""
     by_batch = grouped(sorted(points), lambda point: float(point[0]))
     return {
         batch: statistics.fmean(epochs for _, epochs in alike) for batch, alike in by_batch.items()
@@ -151,9 +153,10 @@ def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:
-    """Return the epochs at a batch between two points, or None outside of the points.
+    """Interpolate the epochs to target at a batch size.
 
-    The interpolation is linear in log(batch) and log(epochs).
+    Returns None if the batch size is outside of the range of `points`. The interpolation is linear
+    in log(batch) and log(epochs).
     """
     if not points or not min(points) <= batch <= max(points):
         return None

@@ -1,9 +1,10 @@
-"""Linear fits of times by least squares of relative deviations, with standard errors.
+"""Linear least-squares fits of times, with standard errors. Deviations are relative.
 
-- Step time over batch: step = t0 + c·b. t0 is the fixed cost of a step (launches, update,
-  exchange). c is the time per sample.
-- All-reduce time over size: t = 2 (n - 1) · alpha + 2 (n - 1) / n · S / B. A ring over n devices
-  takes 2 (n - 1) steps. In each step, every device sends S / n of the S bytes.
+- Step time as a function of the batch size: step = t0 + c·b. t0 is the fixed cost of a step (kernel
+  launches, optimizer update, all-reduce). c is the time per sample.
+- All-reduce time as a function of the message size: t = 2 (n - 1) · alpha + 2 (n - 1) / n · S / B.
+  A ring all-reduce over n devices takes 2 (n - 1) ring steps. In each ring step, every device sends
+  S / n of the S bytes.
 """
 
 from __future__ import annotations
@@ -25,25 +26,27 @@ class StepFit:
     c: float
     """Seconds per sample."""
     t0_error: float | None
-    """Standard error of t0. None with two points, because the fit is then exact."""
+    """Standard error of t0. None if only two batch sizes were measured, because the line then
+    passes through both points.
+    """
     c_error: float | None
     largest_deviation: float
-    """Largest relative deviation of a measured time from the fit."""
+    """Largest relative deviation of a measured step time from the fitted line."""
 
     def seconds(self, batch: float) -> float:
-        """Return the fitted step time with this batch."""
+        """Return the fitted step time at a batch size."""
         return self.t0 + self.c * batch
 
     def rate(self, batch: float) -> float:
-        """Return the fitted samples per second with this batch."""
+        """Return the fitted throughput in samples per second at a batch size."""
         return batch / self.seconds(batch)
 
 
 def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
-    """Fit step times to points of (samples per step, seconds).
+    """Fit step times to pairs (samples per step, seconds).
 
-    The function returns None for fewer than two batches. The fit minimizes relative deviations, so
-    that steps of 10 ms and steps of 1 s have equal weight.
+    Returns None for fewer than two batch sizes. The fit minimizes relative deviations, so that
+    steps of 10 ms and steps of 1 s have equal weight.
     """
     batches = np.array([batch for batch, _ in points], dtype=np.float64)
     times = np.array([seconds for _, seconds in points], dtype=np.float64)
@@ -66,25 +69,28 @@ def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
 
 @dataclass(frozen=True)
 class LinkFit:
-    """Constants of a link with their standard errors.
+    """Latency and bandwidth of a link, with their standard errors.
 
-    The errors are None with two sizes, because the fit is then exact.
+    The standard errors are None if only two message sizes were measured, because the line then
+    passes through both points.
     """
 
     alpha_seconds: float
-    """Latency in seconds of a step of the ring (alpha)."""
+    """Latency in seconds per ring step (alpha)."""
     alpha_error: float | None
     bytes_per_second: float
-    """Bandwidth B: bytes that a device sends per second while receiving the same number."""
+    """Bandwidth B in bytes per second: the rate at which a device sends data while it receives
+    data at the same rate.
+    """
     bandwidth_error: float | None
     largest_deviation: float
-    """Largest relative deviation of a measured time from the fit."""
+    """Largest relative deviation of a measured all-reduce time from the fitted line."""
 
 
 def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
-    """Fit the constants of a link to the times of all sizes and device counts.
+    """Fit latency and bandwidth of a link to the times of all sizes and device counts.
 
-    The function returns None for fewer than two sizes, or if larger buffers do not take longer.
+    Returns None for fewer than two message sizes, or if larger messages do not take longer.
     """
     points = [
         (size.size_bytes / times.devices, size.median_seconds / (2 * (times.devices - 1)))
@@ -96,7 +102,7 @@ def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
         return None
     bandwidth = 1.0 / fit.c
     error = None if fit.c_error is None else bandwidth * fit.c_error / fit.c
-    if fit.t0 < 0.0:  # Larger buffers take longer per byte, so the latency cannot be determined.
+    if fit.t0 < 0.0:  # larger messages take longer per byte, so the latency cannot be determined
         slope = fit_through_zero(points)
         deviation = max(abs(slope * size / seconds - 1.0) for size, seconds in points)
         return LinkFit(0.0, fit.t0_error, 1.0 / slope, error, deviation)
@@ -104,9 +110,13 @@ def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
 
 
 def fit_through_zero(points: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of the line through 0 with the smallest relative deviations.
+    """Fit a line through the origin that minimizes the relative deviations.
 
-    The points are (size, seconds).
+    Args:
+        points: Pairs (size, seconds).
+
+    Returns:
+        The slope of the line.
     """
     ratios = [size / seconds for size, seconds in points]
     return math.fsum(ratios) / math.fsum(ratio**2 for ratio in ratios)

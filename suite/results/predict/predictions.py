@@ -1,11 +1,11 @@
-"""Predictions of time, throughput, and cost on device counts that were not measured.
+"""Predict time, throughput, and cost on device counts that were not measured.
 
-A prediction uses one of two methods. The scaling model (suite.results.predict.scaling_model) is
-fitted to published results and extrapolates the measured times per epoch. The step model
-(suite.results.predict.step) adds up the components of a step. The step model needs throughputs on
-one device, and a system or a measured link.
+A prediction uses the scaling model or the step model. The scaling model
+(suite.results.predict.scaling_model) is fitted to published results and extrapolates the measured
+times per epoch. The step model (suite.results.predict.step) adds up the components of a step. The
+step model needs throughputs on one device, and a described system or a measured link.
 
-Throughput and time are consistent in all rows of a prediction: samples_per_second ×
+Throughput and time are consistent in all rows of a prediction table: samples_per_second ×
 seconds_per_epoch is the number of samples per epoch.
 """
 
@@ -33,29 +33,34 @@ from suite.results.text import clean, devices_text, figure_text, percent_text, t
 from workloads.api import GradientAllReduceInfo
 
 MEASURED, PREDICTION = "measured", "prediction"
-"""Values of the column `kind`."""
+"""Values of the table column `kind`."""
 METHOD = "scaling model of published results: devices × time per epoch = c · (1 + b_half / b) · n^p"
 BOUNDS = ("", "_low", "_high")
-"""Column suffixes of a value, its lower bound, and its upper bound."""
+"""Suffixes of the three columns of a quantity: the predicted value, its lower bound, and its upper
+bound.
+"""
 _OPPOSITE = {"": "", "_low": "_high", "_high": "_low"}
-"""The bounds of time and throughput are opposite: the shortest time belongs to the highest
-throughput.
+"""Maps the suffix of a time column to the suffix of the corresponding throughput column. The lower
+bound of the time corresponds to the upper bound of the throughput.
 """
 _MAX_MISFIT = 0.25
-"""Deviation of the step model from measured steps (logarithm of a factor) above which a note
-warns the user.
+"""Largest deviation of the step model from measured steps (logarithm of a factor) without a
+warning in the notes.
 
-The threshold was chosen for this suite.
+This suite defines the threshold.
 """
 _MIN_BATCH_SHARE = 1 / 8
-"""Smallest fraction of a measured batch per device that is predicted without a warning."""
+"""Smallest predicted batch size per device, as a fraction of a measured batch size per device.
+Below this fraction, the prediction has a warning.
+"""
 
 
 @dataclass(kw_only=True)
 class PredictionRow:
     """Measured or predicted row of a prediction table.
 
-    The fields are the columns of files, in this order. Only predicted rows have bounds.
+    The fields are the columns of the written files, in the same order. Only predicted rows have
+    bounds.
     """
 
     devices: int = column("Number of devices", unknown=0)
@@ -94,38 +99,38 @@ class PredictionRow:
     seconds_outside_epochs: float = column("Setup and other time outside of epochs", unknown=0.0)
 
     def bounded(self, name: str) -> tuple[float | None, float | None, float | None]:
-        """Return a value with its lower and upper bounds."""
+        """Return the value of a column with its lower and upper bounds."""
         middle, low, high = (getattr(self, f"{name}{end}") for end in BOUNDS)
         return middle, low, high
 
     def columns(self) -> dict[str, Any]:
-        """Return the values by column name."""
+        """Return the values of the row by column name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 @dataclass(frozen=True)
 class PredictionRequest:
-    """Device counts and batches for which a prediction is requested."""
+    """Device counts and batch sizes for which the user requests a prediction."""
 
     devices: tuple[int, ...]
     batch_per_device: float | None = None
-    """Batch per device in the batch unit of the result. None selects the batch per device of the
-    result with the nearest device count.
+    """Batch size per device in the batch unit of the result. None selects the batch size per
+    device of the result with the nearest device count.
     """
     batch_global: float | None = None
     system: System | None = None
     """System for the step model. None selects the scaling model or a measured link."""
     gradients: GradientAllReduceInfo | None = None
-    """Gradients of an all-reduce. None selects the logged gradients, or the gradients of the
+    """Size of the gradients in an all-reduce. None selects the logged size, or the size of the
     workload's reference model.
     """
     prices: Prices | None = None
     links: tuple[MeasuredLink, ...] = ()
 
     def batches(self, results: Sequence[Result]) -> Iterator[tuple[int, float]]:
-        """Yield each device count to predict, with its global batch.
+        """Yield pairs of a device count to predict and its global batch size.
 
-        Measured combinations are skipped.
+        Device counts and batch sizes that were measured are skipped.
 
         Raises:
             ValueError: A batch has less than one sample per device.
@@ -152,11 +157,11 @@ class PredictionRequest:
 
 
 class PredictedFigure(NamedTuple):
-    """Value that a method predicts for a device count."""
+    """Prediction of a method for a device count."""
 
     devices: int
     batch: float
-    """Global batch in the batch unit of the result."""
+    """Global batch size in the batch unit of the result."""
     middle: float
     low: float
     high: float
@@ -165,42 +170,42 @@ class PredictedFigure(NamedTuple):
 
 @dataclass(frozen=True)
 class _Predicted:
-    """Predicted values of all device counts, computed with one method."""
+    """Predictions of one method for all device counts."""
 
     column: str
-    """Column of the predicted values."""
+    """Name of the table column that contains the predictions."""
     figures: tuple[PredictedFigure, ...]
     how: str
-    """Description of the computation and of the bounds."""
+    """Description of how the predictions and their bounds are computed."""
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Measured and predicted rows of results that differ only in devices and batch."""
+    """Measured and predicted rows for results that differ only in devices and batch size."""
 
     title: str
     how: str
-    """Description of the computation and of the bounds."""
+    """Description of how the predictions and their bounds are computed."""
     rows: tuple[PredictionRow, ...]
-    """Rows in order, one for each device count and batch."""
+    """Table rows in order of device count and batch size."""
     notes: tuple[str, ...]
     results: tuple[Result, ...]
 
     @property
     def table(self) -> DataTable:
-        """Return the rows as a table with all columns."""
+        """Return the rows as a table that contains all columns."""
         return DataTable.from_rows(row.columns() for row in self.rows)
 
 
 def predictions(results: Sequence[Result], request: PredictionRequest) -> list[Prediction]:
     """Return a prediction for each group of results that can be predicted.
 
-    A group contains results that differ only in devices and batch. The notes of the last prediction
+    The results of a group differ only in devices and batch size. The notes of the last prediction
     list the groups that cannot be predicted.
 
     Raises:
-        ValueError: No group can be predicted. The message contains the first reason.
+        ValueError: No group can be predicted. The message contains the reason for the first group.
     """
     groups = comparable_groups(results)
     names = named_apart(
@@ -225,10 +230,13 @@ def predictions(results: Sequence[Result], request: PredictionRequest) -> list[P
 
 
 def comparable_groups(results: Sequence[Result]) -> list[list[Result]]:
-    """Return groups of results that differ only in devices and batch, sorted by devices.
+    """Return groups of results that differ only in devices and batch size.
+
+    Each group is sorted by devices.
 
     Raises:
-        ValueError: No result has devices, a batch, and a time per epoch or a throughput.
+        ValueError: No result has a number of devices, a batch size, and a time per epoch or a
+            throughput.
     """
     usable = [
         result
@@ -252,12 +260,12 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
 
     Args:
         results: A group from `comparable_groups`.
-        request: Device counts and batches to predict.
+        request: Device counts and batch sizes to predict.
         name: Title of the prediction. If empty, the title is derived from the results.
 
     Raises:
-        ValueError: The scaling model does not cover the workload, and the step model cannot be
-            computed from the results.
+        ValueError: The scaling model does not support the workload, and the results do not suffice
+            for the step model.
     """
     results = sorted(results, key=_size)
     link, reason = link_of(results[0], request.links), why_not_by_model(results)
@@ -297,7 +305,8 @@ def predict_times(
     The results are a group from `comparable_groups`.
 
     Returns:
-        Rows of a prediction with a time to target, and the reason if there is no row.
+        The predicted rows that have a time to target. If there are none, the second element is the
+        reason.
     """
     if not devices:
         return [], ""
@@ -317,9 +326,9 @@ def predict_times(
 def _rows(
     results: Sequence[Result], predicted: _Predicted, price: float | None
 ) -> list[PredictionRow]:
-    """Return the fastest result of each device count and batch, and the predicted rows.
+    """Return the fastest result of each device count and batch size, and the predictions.
 
-    All values that can be computed are filled in.
+    All columns that can be computed are filled in.
     """
     rows = [
         *map(_measured_row, results),
@@ -382,9 +391,9 @@ def _predicted_row(figure: PredictedFigure, name: str, results: Sequence[Result]
 def _fill_times_per_epoch(rows: Sequence[PredictionRow], results: Sequence[Result]) -> None:
     """Fill in times per epoch from throughputs, and throughputs from times per epoch.
 
-    If only the training throughput is predicted, the number of samples per epoch comes from the
-    result on the most devices that has both values. If no result has a time per epoch,
-    `samples_of_epoch` returns the number of samples.
+    If the method predicts only the training throughput, the number of samples per epoch is needed.
+    It is computed from the result on the most devices that has both a throughput and a time per
+    epoch. If no result has both, `samples_of_epoch` returns the number of samples.
     """
     samples = samples_of_epoch(results)
     has_times = any(result.seconds_per_epoch for result in results)
@@ -414,7 +423,7 @@ def _quotient(above: float | None, below: float | None) -> float | None:
 def _fill_times_to_target(row: PredictionRow, price: float | None) -> None:
     """Fill in time to target, device-hours, and cost.
 
-    The errors of epochs and of time per epoch are assumed to be independent.
+    The errors of the number of epochs and of the time per epoch are assumed to be independent.
     """
     if row.epochs is None or row.seconds_per_epoch is None:
         return
@@ -441,10 +450,11 @@ def _fill_times_to_target(row: PredictionRow, price: float | None) -> None:
 def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
     """Fill in the throughput per device relative to the smallest measured device count.
 
-    The efficiency is computed from times per epoch, or from throughputs if there are no times.
+    The efficiency is computed from times per epoch. If the results have no times, the efficiency is
+    computed from throughputs.
 
-    If several batches were measured on the smallest device count, the baseline is the result whose
-    batch per device is nearest to the row's batch per device.
+    If several batch sizes were measured on the smallest device count, each row is compared with the
+    result whose batch size per device is nearest.
     """
     measured = [row for row in rows if row.kind == MEASURED]
     fewest_devices = min(row.devices for row in measured)
@@ -463,9 +473,9 @@ def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
 
 
 def _seconds_outside_epochs(result: Result) -> float:
-    """Return the time to target minus the time in epochs.
+    """Return the time to target minus the time that was spent in epochs.
 
-    The result is 0 if the time per epoch includes setup.
+    Returns 0 if the time per epoch includes setup.
     """
     if (
         result.parts is None
@@ -549,14 +559,13 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
         )
 
 
-# --- the two methods
-# --------------------------------------------------------------------------------------------------
+# The two methods
 
 
 def why_not_by_model(results: Sequence[Result]) -> str:
-    """Return why the scaling model does not cover these results.
+    """Return the reason why the scaling model cannot predict these results.
 
-    The reason is empty if the scaling model covers the results.
+    The string is empty if the scaling model can predict the results.
     """
     first = results[0]
     if first.workload not in (*scaling_model.WORKLOADS, *scaling_model.LATER_WORKLOADS):
@@ -580,7 +589,7 @@ def why_not_by_model(results: Sequence[Result]) -> str:
 
 
 def _observed(results: Sequence[Result]) -> list[tuple[Result, scaling_model.Observation]]:
-    """Return the results that the scaling model can use, with their observations."""
+    """Return the results that the scaling model can use, each with its observation."""
     pairs = [(result, scaling_model.observation(result)) for result in results]
     return [(result, observed) for result, observed in pairs if observed is not None]
 
@@ -592,7 +601,7 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
     largest_result, largest = pairs[-1]
     samples_per_unit = (
         largest.batch_per_device * largest.devices / largest_result.global_batch
-    )  # Tokens are converted to sentences.
+    )  # tokens are converted to sentences
     model = scaling_model.published_model(largest_result.workload)
     b_half, exponent = model.constants
     families_of_results = _published_copies(model, observations)
@@ -629,9 +638,10 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
 def _published_copies(
     model: scaling_model.ScalingModel, observations: Sequence[scaling_model.Observation]
 ) -> list[scaling_model.Family]:
-    """Return the model's families that contain one of the observations.
+    """Return the families of the model that contain one of the observations.
 
-    A published result must not be counted twice.
+    These families must be removed from the model, because a published result must not be counted
+    twice.
     """
     times = {(observed.devices, observed.seconds_per_epoch) for observed in observations}
     return [

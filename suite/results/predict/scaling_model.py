@@ -1,18 +1,18 @@
 """Scaling model: time per epoch by devices and batch, fitted to published results.
 
-The model applies to a family of results, that is, results of one machine and its software. For `n`
-devices with `b` samples per device, and the constant `c` of the family:
+The model describes a family of results. All results of a family were measured on the same machine
+type with the same software. For `n` devices with `b` samples per device:
 
     devices × seconds per epoch = c · (1 + b_half / b) · n^p
 
-`b_half` (samples) is the fixed cost of a step: t0 / c for a step time of t0 + c·b. `p` is the
-waiting time that each further device adds. All families of a workload share `b_half` and `p`, and
-each family has its individual `c`. The residuals of a family are a random walk over log2 b and an
-independent error of each result.
+`c` is a constant of the family. `b_half` (in samples) describes the fixed cost of a step: for a
+step time of t0 + c·b, `b_half` is t0 / c. `p` describes how the waiting time grows with the number
+of devices. All families of a workload have the same `b_half` and `p`. The residuals of a family are
+modeled as a random walk over log2 b, plus an independent error of each result.
 
-The model does not fit single values of `b_half` and `p`. A prediction is the mean over a grid of
-(`b_half`, `p`), weighted by the likelihood of all other results. The scale of a family has a
-Student t distribution, so that an outlier has little influence.
+The model does not fit a single `b_half` and a single `p`. A prediction is the mean over a grid of
+pairs (`b_half`, `p`), weighted by the likelihood of all other results. The scale of a family's
+residuals has a Student t distribution, so that outliers have little influence.
 """
 
 from __future__ import annotations
@@ -48,23 +48,27 @@ MODEL_PARALLEL = frozenset({"gpt3", "llama2_70b_lora", "llama31_405b", "llama31_
 TOKENS_PER_SENTENCE = 30.0
 """Approximate mean length of a WMT'14 sentence in tokens.
 
-Transformer's batch in tokens is divided by this length to get a batch in sentences.
+Transformer's batch size in tokens is divided by this length to get the batch size in sentences.
 """
 CONSTANTS_UP_TO = (ARTICLE, "v0.5", "v0.6", "v0.7", "v1.1")
-"""Rounds to which the fixed constants of the model were fitted. Later rounds are used for tests."""
+"""Rounds to which the fixed constants of the model were fitted. The model is tested with later
+rounds.
+"""
 _NVIDIA_NAMES = re.compile(
     r"\b(nvidia|tesla|geforce|quadro|titan|rtx|dgx|gh200|gb[23]00|[bh][12]00|h[28]00|b300|h20|v100s?|[pa]100|a800|"
     r"a10g?|a16|a2|a[34]0|l20|l40?s?|p40?|t4|k80)\b",
     re.IGNORECASE,
 )
-"""Names of NVIDIA GPUs. Foreign programs log names such as `A100-SXM4-40GB` without the vendor."""
+"""Matches names of NVIDIA GPUs. Other programs log names such as `A100-SXM4-40GB` without the
+vendor.
+"""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Time per epoch on a number of devices, including evaluation.
+    """Time per epoch on a number of devices. The time includes evaluation.
 
-    The unit of the batch per device is samples (sentences).
+    The batch size per device is in samples (sentences for text).
     """
 
     workload: str
@@ -78,19 +82,19 @@ class Observation:
 
     @property
     def device_seconds(self) -> float:
-        """Return seconds per epoch times devices, which is constant under linear scaling."""
+        """Return devices × seconds per epoch, which is constant under linear scaling."""
         return self.seconds_per_epoch * self.devices
 
 
 Family = tuple[Observation, ...]
-"""Observations of results that differ only in devices and batch, sorted by devices."""
+"""Observations of results that differ only in devices and batch size, sorted by devices."""
 
 
 def samples_per_batch_unit(result: Result) -> float | None:
     """Return the number of samples per batch unit.
 
-    The number is 1 for batches in samples, and the sentence pairs per token for batches in tokens.
-    The function returns None if the logs do not contain the number.
+    For a batch size in samples, the number is 1. For a batch size in tokens, the number is sentence
+    pairs per token. Returns None if the logs do not contain the number.
     """
     if result.batch_unit in ("", "samples"):
         return 1.0
@@ -169,19 +173,19 @@ def published_families(
 
 
 def _repeated_reason(result: Result) -> str:
-    """Return the reason if a result's logs were already submitted in an earlier round.
+    """Return the reason to omit a result whose logs were submitted in an earlier round.
 
-    The reason is empty for all other results.
+    The string is empty for all other results.
     """
     line = result.attempts[0].printed or {}
     return "logs of an earlier round again" if line.get("first_entry") else ""
 
 
 def why_not_covered(result: Result) -> str:
-    """Return why the model does not cover a published result.
+    """Return the reason why the model cannot be used for a published result.
 
-    The reason is empty if the model covers the result. Runs of this suite on GPUs always use NVIDIA
-    GPUs. Only the hyperparameters decide about the division of these runs.
+    The string is empty if the model can be used, and for all runs of this suite. Runs of this suite
+    on GPUs always use NVIDIA GPUs.
     """
     if result.profile:
         return ""
@@ -199,20 +203,22 @@ Array = NDArray[np.float64]
 RESULT_SPREAD = 0.03
 """Standard deviation of log(time) between equal results.
 
-RESULT_SPREAD, DRIFT, and FREEDOM together maximize the mean likelihood over the grid of all
-workloads. Only the rounds up to v1.1 were used. The search covered 5 × 6 × 4 values, and a test
-checks the neighboring values.
+The values of RESULT_SPREAD, DRIFT, and FREEDOM together maximize the mean likelihood over the grid
+of all workloads. They were fitted only to the rounds up to v1.1. The search compared 5 × 6 × 4
+combinations, and a test compares the result with the neighboring combinations.
 """
 DRIFT = 4.0
-"""Variance of the random walk per doubling of b, in units of RESULT_SPREAD squared."""
+"""Variance of the random walk for each doubling of the batch size per device, in units of
+RESULT_SPREAD squared.
+"""
 FREEDOM = 3.0
-"""Degrees of freedom of the Student t distribution of a family's scale."""
+"""Degrees of freedom of the Student t distribution of the scale of a family's residuals."""
 LEVEL = 0.90
 """Fraction of results that a prediction interval should contain."""
 INTERVAL_FACTOR = 1.70
 """Half width of a prediction interval in units of `ModelPrediction.spread`.
 
-Intervals of this width contain the fraction LEVEL of the held-out results
+With this factor, the intervals contain the fraction LEVEL of the held-out results
 (suite.results.predict.validate).
 """
 LATER_INTERVAL_FACTORS: Mapping[str, float] = {
@@ -230,7 +236,7 @@ Each value contains LEVEL of the held-out results of the workload, rounded up.
 
 @dataclass(frozen=True)
 class Grid:
-    """Grid of (b_half, p) values of a model.
+    """Grid of pairs (b_half, p) of a model.
 
     `b_half` is in samples, and `exponent` (p) has no unit. Both arrays have shape (pairs,).
     """
@@ -244,14 +250,14 @@ class Grid:
         return cls(*(values.ravel() for values in np.meshgrid(b_half, exponent, indexing="ij")))
 
     def shape(self, observed: Observation) -> Array:
-        """Return log((1 + b_half / b) · n^p) for each pair, shape (pairs,)."""
+        """Return log((1 + b_half / b) · n^p) for each pair of the grid, shape (pairs,)."""
         fixed_cost = np.log1p(self.b_half / observed.batch_per_device)
         return np.asarray(fixed_cost + self.exponent * math.log(observed.devices))
 
 
 MODEL_GRID = Grid.of(np.geomspace(0.1, 1000.0, 50), np.arange(0.0, 0.2001, 0.01))
-"""Grid of the scaling model: b_half from 0.1 to 1,000 samples, p from 0 (no waiting) to 0.2 (each
-doubling costs 13 % of a device's throughput).
+"""Grid of the scaling model. b_half ranges from 0.1 to 1,000 samples, and p from 0 (no waiting)
+to 0.2 (each doubling of the devices costs 13 % of a device's throughput).
 """
 _GRIDS: Mapping[str, Grid] = {
     **dict.fromkeys(
@@ -267,9 +273,11 @@ _GRIDS: Mapping[str, Grid] = {
 Published batches per device are 0.04 to 4 sequences, and 1,024 to 20,000 samples.
 """
 LINEAR_GRID = Grid.of([0.0], [0.0])
-"""Grid of perfect scaling: time is inversely proportional to devices at every batch."""
+"""Grid of perfect scaling: the time is inversely proportional to the number of devices at every
+batch size.
+"""
 POWER_GRID = Grid.of([0.0], np.arange(0.0, 0.6001, 0.01))
-"""Grid of a power law: speedup = devices^(1 - p), with one p per workload."""
+"""Grid of a power law: speedup = devices^(1 - p). All families of a workload have the same p."""
 
 
 def grid_of(workload: str) -> Grid:
@@ -296,7 +304,7 @@ class ModelPrediction:
 
 
 class ScalingModel:
-    """Likelihood of each pair of the grid, given the families of a workload."""
+    """Likelihood of each pair (b_half, p) of the grid, given the families of a workload."""
 
     def __init__(
         self,
@@ -307,7 +315,7 @@ class ScalingModel:
         freedom: float = FREEDOM,
         interval_factor: float = INTERVAL_FACTOR,
     ) -> None:
-        """Compute the likelihood of each pair of the grid.
+        """Compute the likelihood of each pair (b_half, p) of the grid.
 
         Without families, all pairs are equally likely.
         """
@@ -318,7 +326,7 @@ class ScalingModel:
 
     @property
     def constants(self) -> tuple[float, float]:
-        """Return the most likely (b_half, p)."""
+        """Return the most likely pair (b_half, p)."""
         best = self._total.argmax()
         return float(self.grid.b_half[best]), float(self.grid.exponent[best])
 
@@ -328,13 +336,14 @@ class ScalingModel:
         target: Observation,
         without: Iterable[Family] = (),
     ) -> ModelPrediction:
-        """Predict the time of `target` from observations of its family.
+        """Predict the time of `target` from observations of the same family.
 
         Args:
-            observations: At least one observation from the family of `target`.
-            target: Devices and batch to predict. The time of `target` is not used.
-            without: Families that are removed from the model before the prediction. In a
-                validation, this is the family of `target`. `observations` are added to the model.
+            observations: At least one observation from the family of `target`, in addition to the
+                model's families.
+            target: Devices and batch size to predict. The time of `target` is not used.
+            without: Families that are removed from the model before the prediction. A validation
+                removes the family of `target`.
         """
         left_out = sum(self.families.get(family, 0.0) for family in without)
         scores = self._total - left_out + self.log_likelihood(observations)
@@ -347,9 +356,10 @@ class ScalingModel:
         return ModelPrediction(center, spread, self.interval_factor)
 
     def log_likelihood(self, family: Sequence[Observation]) -> Array:
-        """Return the log likelihood of each pair, shape (pairs,).
+        """Return the log likelihood of each pair of the grid, shape (pairs,).
 
-        The likelihood uses differences within a family, so it is 0 for a single observation.
+        The likelihood depends only on differences within a family, so the log likelihood is 0 for a
+        single observation.
         """
         count, nu, variance = len(family) - 1, self.freedom, self.spread**2
         if count < 1:
@@ -366,9 +376,9 @@ class ScalingModel:
         return np.asarray(constant - (nu + count) / 2 * np.log1p(squares / (nu * variance)))
 
     def _residuals(self, observations: Sequence[Observation]) -> Array:
-        """Return log(device-seconds) minus the model's shape.
+        """Return log(device-seconds) minus `Grid.shape` for each pair and observation.
 
-        The result has shape (pairs, observations).
+        The array has shape (pairs, observations).
         """
         rows = [
             math.log(observed.device_seconds) - self.grid.shape(observed)
@@ -378,10 +388,10 @@ class ScalingModel:
 
 
 def _covariance(observations: Sequence[Observation], drift: float) -> Array:
-    """Return the covariance of independent errors and the random walk.
+    """Return the covariance of the independent errors and the random walk.
 
     The unit is the variance of a single result, and the shape is (observations, observations). A
-    constant term is omitted, because differences do not depend on it.
+    constant that is common to all elements is omitted, because it cancels in differences.
     """
     position = np.log2([observed.batch_per_device for observed in observations])
     return np.asarray(
@@ -392,10 +402,10 @@ def _covariance(observations: Sequence[Observation], drift: float) -> Array:
 def _kriging(
     observations: Sequence[Observation], target: Observation, drift: float
 ) -> tuple[Array, float]:
-    """Return the weights of observations for a target, and the variance of the target.
+    """Return the kriging weights of observations for a target, and the variance.
 
-    The weights sum to 1. The unit of the variance is the variance of a single result. The method is
-    ordinary kriging.
+    The method is ordinary kriging, so the weights sum to 1. The unit of the variance is the
+    variance of a single result.
     """
     ratios = [observed.batch_per_device / target.batch_per_device for observed in observations]
     distance = np.abs(np.log2(ratios))

@@ -1,8 +1,9 @@
 """Step model: t(n, b) = t0 + c·b + max(0, a(n) - overlap·backward).
 
-`t0` is the fixed cost of a step (kernel launches, optimizer). `c` is the time per sample. `a(n)` is
-the time of the gradient all-reduce on a system. `backward` is the part of c·b that can overlap with
-the all-reduce.
+`n` is the number of devices, and `b` is the number of samples per device. `t0` is the fixed cost of
+a step (kernel launches, optimizer). `c` is the time per sample. `a(n)` is the time of the gradient
+all-reduce on a system. `backward` is the time of the backward pass within c·b, which can overlap
+with the all-reduce.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from suite.results.predict.systems import System, Traffic
 from workloads.api import GradientAllReduceInfo
 
 BACKWARD_SHARE = 2.0 / 3.0
-"""Fraction of c·b in the backward pass, which has twice the multiply-adds of the forward pass
-(gradients of inputs and of weights).
+"""Fraction of c·b that the backward pass takes. The backward pass has twice the multiply-adds of
+the forward pass (gradients of inputs and of weights).
 """
 DEFAULT_OVERLAP = 0.7
 """Fraction of the backward pass that overlaps with the all-reduce.
 
-This default applies if no steps on several devices were measured.
+This default is used if no steps on several devices were measured.
 """
 _FLOAT32_BYTES = 4.0
 _PARAMETERS: Mapping[str, tuple[int, int]] = {
@@ -35,15 +36,17 @@ _PARAMETERS: Mapping[str, tuple[int, int]] = {
     "transformer": (210_804_736, 155),
     "ncf": (31_832_577, 12),
 }
-"""Number of trained parameters and tensors in the suite's reference models (checked by a test)."""
+"""Number of trained parameters and number of tensors in the suite's reference models. A test checks
+the numbers.
+"""
 Steps = Sequence[tuple[int, float, float]]
-"""Measured steps as (devices, samples per device, seconds)."""
+"""Measured steps as tuples (devices, samples per device, seconds)."""
 
 
 def fit_step(points: Sequence[tuple[float, float]]) -> StepFit:
-    """Return t0 and c of steps on one device, given as (samples, seconds).
+    """Fit t0 and c to steps on one device, given as pairs (samples, seconds).
 
-    Neither value is negative.
+    t0 and c are never negative.
 
     Raises:
         ValueError: All steps have the same batch size.
@@ -68,20 +71,20 @@ class StepTime:
     fixed: float
     samples: float
     traffic: Traffic
-    """Complete all-reduce, including the part that overlaps with the backward pass."""
+    """Time of the whole all-reduce, including the time that overlaps with the backward pass."""
     exposed: float
-    """Seconds of the all-reduce that do not overlap with the backward pass."""
+    """All-reduce time in seconds that does not overlap with the backward pass."""
 
     @property
     def seconds(self) -> float:
-        """Return the time of the step."""
+        """Return the total time of the step."""
         return self.fixed + self.samples + self.exposed
 
     @property
     def binds(self) -> str:
-        """Return the largest component of the step.
+        """Return the name of the component that takes the most time in the step.
 
-        The result is `samples`, `fixed cost`, or a component of the exposed all-reduce.
+        The name is `samples`, `fixed cost`, or a component of the exposed all-reduce.
         """
         share = self.exposed / self.traffic.seconds if self.traffic.seconds else 0.0
         parts = {
@@ -106,10 +109,10 @@ def step_time(
     """Return the components of a step.
 
     Args:
-        cost: t0 and c.
+        cost: The fitted t0 and c.
         batch: Samples per device.
         devices: Number of devices.
-        gradients: Gradients that the all-reduce sums.
+        gradients: Size of the gradients in the all-reduce.
         system: Interconnects between the devices.
         overlap: Fraction of the backward pass that overlaps with the all-reduce, from 0 to 1.
     """
@@ -124,11 +127,11 @@ class StepModel:
     def __init__(
         self, steps: Steps, gradients: GradientAllReduceInfo, system: System, on_cpu: bool
     ) -> None:
-        """Fit t0 and c on one device, and the overlap on several devices.
+        """Fit t0 and c to steps on one device, and the overlap to steps on several devices.
 
         Args:
             steps: Measured steps.
-            gradients: Gradients that the all-reduce sums.
+            gradients: Size of the gradients in the all-reduce.
             system: Interconnects between the devices.
             on_cpu: True if the cores that compute also transfer the gradients. The all-reduce then
                 does not overlap with the backward pass.
@@ -151,23 +154,23 @@ class StepModel:
 
             self.overlap = min((hundredths / 100 for hundredths in range(101)), key=squared_error)
         self.misfit = max(abs(math.log(ratio)) for ratio in self._ratios(steps, self.overlap))
-        """Largest |log(predicted / measured)| over the steps."""
+        """Largest |log(predicted / measured)| over the measured steps."""
 
     def _ratios(self, steps: Steps, overlap: float) -> list[float]:
-        """Return predicted divided by measured seconds for each step."""
+        """Return predicted seconds divided by measured seconds for each step."""
         return [
             self._step(batch, devices, overlap=overlap).seconds / seconds
             for devices, batch, seconds in steps
         ]
 
     def seconds(self, devices: int, batch: float) -> tuple[tuple[float, float, float], str]:
-        """Return the step time with its bounds, and the largest component of the step."""
+        """Return the step time with its bounds, and the name of the largest component."""
         overlaps, factor = (self.overlap, 0.0 if self.on_cpu else 1.0, 0.0), math.exp(self.misfit)
         middle, low, high = (self._step(batch, devices, overlap=overlap) for overlap in overlaps)
         return (middle.seconds, low.seconds / factor, high.seconds * factor), middle.binds
 
     def text(self, unit: str) -> str:
-        """Return a text with the constants and the meaning of the bounds.
+        """Describe the fitted constants and the meaning of the bounds.
 
         Example: `t0 2 ms, c 0.01 ms per sample, 102.2 MB of gradients. …`.
         """
@@ -192,13 +195,13 @@ class StepModel:
 
 
 def gradients_of(results: Sequence[Result]) -> GradientAllReduceInfo:
-    """Return the gradients that an all-reduce sums.
+    """Return the size of the gradients that an all-reduce sums.
 
-    The gradients come from the log, or from the reference model. The model of a demo differs from
-    the reference model.
+    The size is read from the log. If the log does not contain it, the size of the reference model
+    is used. The model of a demo differs from the reference model, so its size must be logged.
 
     Raises:
-        ValueError: The gradients are not logged, and there is no reference model.
+        ValueError: The size is not logged, and there is no reference model.
     """
     for result in results:
         if result.gradients is not None:
@@ -210,7 +213,7 @@ def gradients_of(results: Sequence[Result]) -> GradientAllReduceInfo:
 
 
 def traffic_text(gradients: GradientAllReduceInfo) -> str:
-    """Format the size of gradients: `102.2 MB of gradients in 161 tensors, 5 buckets`."""
+    """Describe the size of gradients: `102.2 MB of gradients in 161 tensors, 5 buckets`."""
     parts = [f"{gradients.tensors} tensors"] if gradients.tensors else []
     parts += [f"{gradients.buckets} buckets"] if gradients.buckets > 1 else []
     suffix = f" in {', '.join(parts)}" if parts else ""

@@ -1,9 +1,9 @@
 """Interconnects: bandwidth and latency within and between nodes.
 
-The bandwidth and latency determine the time of an all-reduce or a parameter server.
+The bandwidth and latency determine the time of an all-reduce or of a parameter server update.
 
-`systems.yaml` and a user's file describe systems. `study=allreduce` measures links. Measured links
-replace described links.
+`systems.yaml` and files of a user describe systems. `study=allreduce` measures links. The bandwidth
+and latency of a measured link replace those of the description.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Level of an interconnect: between the devices of a node, or between nodes.
+    """Interconnect between the devices of a node, or between nodes.
 
     An interconnect has a bandwidth per port, a latency per ring step, and a number of parallel
     ports.
@@ -41,7 +41,7 @@ class Interconnect:
     def ring(self, members: int, gradients: GradientAllReduceInfo) -> tuple[float, float]:
         """Return the bandwidth time and the latency time of a ring all-reduce in seconds.
 
-        The latency time is added for each bucket.
+        Each bucket of gradients adds the latency of a whole ring all-reduce.
         """
         hops, bandwidth = 2 * (members - 1), self.bytes_per_second * self.ports
         return (
@@ -51,10 +51,10 @@ class Interconnect:
 
 
 class Traffic(NamedTuple):
-    """Components of an all-reduce in seconds.
+    """Components of the time of an all-reduce, in seconds.
 
-    The components are the bandwidth time within and between nodes, the latency, and the cost per
-    tensor.
+    The components are the bandwidth time within nodes, the bandwidth time between nodes, the
+    latency, and the cost per tensor.
     """
 
     inside: float = 0.0
@@ -64,13 +64,13 @@ class Traffic(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Return the time of the all-reduce."""
+        """Return the total time of the all-reduce."""
         return sum(self)
 
 
 @dataclass(frozen=True)
 class System:
-    """Nodes with identical devices."""
+    """Description of nodes with identical devices."""
 
     name: str
     title: str
@@ -79,19 +79,22 @@ class System:
     between: Interconnect | None
     """Interconnect between nodes. None for a single node."""
     seconds_per_tensor: float = 0.0
-    """Cost of a gradient tensor in addition to its bytes. The cost is 0 if small tensors are sent
+    """Additional time in seconds for each gradient tensor. The time is 0 if small tensors are sent
     together.
     """
     host: Interconnect | None = None
-    """Parameter server on the host that receives all gradients. None if rings are used instead."""
+    """Link to a parameter server on the host that receives all gradients. None if ring
+    all-reduces are used instead.
+    """
 
     def all_reduce(self, devices: int, gradients: GradientAllReduceInfo) -> Traffic:
         """Return the time to sum gradients over `devices`.
 
-        The sum uses rings, or the host if the system has a parameter server.
+        The gradients are summed by ring all-reduces, or on the host if the system has a parameter
+        server.
 
-        Over several nodes, the rings perform a reduce-scatter within each node, a ring over the
-        nodes for each port, and an all-gather within each node.
+        On several nodes, the all-reduce consists of a reduce-scatter within each node, a ring
+        all-reduce between the nodes for each port, and an all-gather within each node.
 
         Raises:
             ValueError: The system has a single node with fewer devices.
@@ -115,12 +118,12 @@ class System:
 
 
 def find_system(name: str) -> System:
-    """Return a system by name, or from a file in the format of `systems.yaml`.
+    """Return the system with this name, or the system in a file of this name.
 
-    The file must contain a single entry.
+    The file must have the format of `systems.yaml` and contain a single system.
 
     Raises:
-        ValueError: The system or file does not exist, or the file has several systems.
+        ValueError: The system or file does not exist, or the file contains several systems.
     """
     if name in systems():
         return systems()[name]
@@ -232,16 +235,16 @@ def _link(name: str, entry: Any) -> Interconnect:
 def _numbers(
     name: str, entry: Any, allowed: Mapping[str, Any], text_keys: tuple[str, ...]
 ) -> list[float]:
-    """Return the numbers of an entry.
+    """Return the numbers in the description of a system or interconnect.
 
     Args:
-        name: Name of the entry for messages.
-        entry: Content of the file.
-        allowed: Default (None if the key is required) and minimum of each key.
-        text_keys: Further keys of the entry, which have strings.
+        name: Name of the system or interconnect for error messages.
+        entry: Content of the description in the file.
+        allowed: Default (None if the key is required) and minimum of each numeric key.
+        text_keys: Keys of the description that have strings.
 
     Raises:
-        ValueError: A key is unknown or missing, or a value is out of range.
+        ValueError: A key is unknown or missing, or a number is out of range.
     """
     unknown = (
         [key for key in entry if key not in {*allowed, *text_keys}]
@@ -268,12 +271,12 @@ def _numbers(
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """Measured latency and bandwidth between devices of the same model, in one framework."""
+    """Latency and bandwidth between devices of the same model, in one framework."""
 
     location: tuple[str, ...]
     """Framework, system, and device model."""
     transport: str
-    """`transport` of the runs: `auto`, `no_p2p`, `network`."""
+    """`transport` setting of the runs: `auto`, `no_p2p`, or `network`."""
     several_machines: bool
     on_cpu: bool
     """True if the cores that compute also transfer the gradients. The all-reduce then does not
@@ -296,9 +299,10 @@ def _location(result: Result) -> tuple[str, ...]:
 
 
 def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
-    """Return the links that can be fitted to the measured all-reduces in fp32.
+    """Fit a link to the measured fp32 all-reduces of each framework, system, and device.
 
-    The list has one link per combination of framework, system, device model, and transport.
+    The list contains one link for each combination of framework, system, device model, and
+    transport with enough measurements.
     """
     measured = [
         result
@@ -319,9 +323,10 @@ def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
 
 
 def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
-    """Return the link between the devices of a result, or None.
+    """Return the link that connects the devices of a result, or None.
 
-    Links within a machine have priority, followed by links with the default transport.
+    Links within a machine are preferred. Among the remaining links, links with the default
+    transport are preferred.
     """
     same_location = [link for link in links if link.location == _location(result)]
     return min(
@@ -332,13 +337,13 @@ def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | Non
 
 
 def with_link(system: System | None, link: MeasuredLink) -> System:
-    """Return a system with the measured link.
+    """Return a system in which the measured link replaces an interconnect.
 
-    The measured link replaces the interconnect between nodes if several machines were measured.
-    Otherwise the measured link replaces the interconnect within nodes.
+    The measured link replaces the interconnect between nodes if it was measured on several
+    machines. Otherwise the measured link replaces the interconnect within nodes.
 
-    Without a system, all devices are assumed to share this link, which was measured on at most
-    `link.devices`.
+    If `system` is None, all devices are assumed to be connected by this link, even if it was
+    measured on fewer devices (`link.devices`).
     """
     measured = Interconnect(link.fit.bytes_per_second, link.fit.alpha_seconds)
     if system is None:

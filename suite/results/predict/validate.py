@@ -1,9 +1,9 @@
-"""Validates the scaling model on held-out published results.
+"""Validate the scaling model on held-out published results.
 
 Command: `suite scaling --validate`.
 
-The prediction of a result never uses the time of this result. Perfect scaling and a power law
-predict the same results for comparison.
+The prediction of a result never uses the time of this result. For comparison, the same results are
+also predicted with perfect scaling and with a power law.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ RULES: Mapping[str, Grid] = {
     "power of devices": scaling_model.POWER_GRID,
     "perfect scaling": scaling_model.LINEAR_GRID,
 }
-"""Rules that predict the same results, for comparison. The first rule is the scaling model."""
+"""Rules that predict the held-out results. The scaling model comes first, and the simpler rules are
+predicted for comparison.
+"""
 FAMILY, SMALLEST, NEW_MACHINE = "others", "smallest", "new machine"
-"""Values of the column `predicted_from`, which names the observations behind a prediction.
+"""Values of the column `predicted_from`, which names the observations that a prediction uses.
 
 - FAMILY: all other results of the family.
-- SMALLEST: the result of the family on the fewest devices. The constants were fitted without the
-  family.
-- NEW_MACHINE: the result of the family on the fewest devices. The constants were fitted without all
+- SMALLEST: the family's result on the fewest devices. The constants were fitted without the family.
+- NEW_MACHINE: the family's result on the fewest devices. The constants were fitted without all
   families of the same accelerator or the same submitter.
 """
 
@@ -44,7 +45,7 @@ class Protocol(NamedTuple):
 
     predicted_from: str
     least_times_devices: float
-    """Minimum ratio of devices to the family's smallest device count."""
+    """Minimum number of devices, as a multiple of the smallest device count of the family."""
     below_times_devices: float
 
 
@@ -62,21 +63,21 @@ _LIMITS = {
     "smallest row": (0.06, 0.22),
     "smallest row, 8 × or more": (0.09, np.nan),
 }
-"""Limits for the median error and the 90th percentile error of the scaling model."""
+"""Maximum median error and maximum 90th percentile error of the scaling model by protocol."""
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Results of the validation."""
+    """Tables and statistics of the validation."""
 
     families: Sequence[Family]
     left_out: Mapping[str, int]
-    """Number of omitted published results by reason."""
+    """Maps each reason to the number of published results that were omitted for this reason."""
     held: pd.DataFrame
     """Table of `held_out` over all rounds."""
     later: pd.DataFrame
-    """Table of `held_out` over rounds after CONSTANTS_UP_TO. Only the rounds up to CONSTANTS_UP_TO
-    were used to fit b_half and p.
+    """Table of `held_out` over rounds after CONSTANTS_UP_TO. b_half and p were fitted only to the
+    rounds up to CONSTANTS_UP_TO.
     """
     later_families: Sequence[Family]
     """Families of LATER_WORKLOADS. The limits do not cover them."""
@@ -85,9 +86,9 @@ class Validation:
 
     @property
     def bars(self) -> pd.DataFrame:
-        """Return the limits of errors and intervals, and whether the results are within them.
+        """Return the limits of errors and interval coverage, and whether they are met.
 
-        The last rows compare the scaling model with the simpler rules.
+        The last rows of the table compare the scaling model with the simpler rules.
         """
         import pandas as pd
 
@@ -114,9 +115,9 @@ class Validation:
         return table.assign(met=table["reached"].between(table["at_least"], table["at_most"]))
 
     def _worst_ratio(self, rule: str) -> float:
-        """Return the largest ratio of the model's median error to the error of a rule.
+        """Return the largest ratio of the model's median error to the median error of a rule.
 
-        The maximum is taken over workloads and main protocols.
+        The maximum is taken over all workloads and all main protocols.
         """
         ratios = [
             (_median_errors(self.held, name) / _median_errors(self.held, name, rule)).max()
@@ -136,16 +137,17 @@ class Validation:
 
     @property
     def factor(self) -> float:
-        """Return the half width of an interval in units of `ModelPrediction.spread`.
+        """Return the half width of the intervals in units of `ModelPrediction.spread`.
 
-        The interval contains the fraction LEVEL of the results of the main protocols.
+        With this half width, the intervals contain the fraction LEVEL of the results of the main
+        protocols.
         """
         return float(_calibration_rows(self.held)["width"].quantile(scaling_model.LEVEL))
 
     def coverage(self, protocol: str) -> float:
-        """Return the fraction of results inside an interval.
+        """Return the fraction of results that are inside their prediction interval.
 
-        For each family, the width of the interval was calibrated on all other families.
+        For each family, the width of the interval is calibrated on all other families.
         """
         rows, calibration = select(self.held, protocol), _calibration_rows(self.held)
         inside = [
@@ -163,20 +165,20 @@ def _calibration_rows(held: pd.DataFrame) -> pd.DataFrame:
 
 
 def select(held: pd.DataFrame, protocol: str, rule: str = MODEL) -> pd.DataFrame:
-    """Return the rows of a rule that a protocol selects."""
+    """Return the table rows that were predicted with a rule and belong to a protocol."""
     source, least, below = PROTOCOLS[protocol]
     in_range = held["times_devices"].between(least, below, inclusive="left")
     return held[(held["rule"] == rule) & (held["predicted_from"] == source) & in_range]
 
 
 def _median_errors(held: pd.DataFrame, protocol: str, rule: str = MODEL) -> pd.Series[float]:
-    """Return the median error of each workload."""
+    """Return the median absolute error of each workload."""
     rows = select(held, protocol, rule)
     return rows["error"].abs().groupby(rows["workload"]).median()
 
 
 def errors(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return statistics of the errors of held-out results, as fractions.
+    """Return statistics of the relative errors of held-out results.
 
     The statistics are the median and the 90th percentile of the absolute errors, and the mean
     signed error.

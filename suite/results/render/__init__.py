@@ -1,1 +1,1 @@
-"""Renders views as Markdown, CSV, JSON, Parquet, and HTML pages with figures."""
+"""Render views as Markdown, CSV, JSON, Parquet, and HTML pages with figures."""

@@ -13,11 +13,14 @@ from suite.results.views.section import NOT_VERIFIED, Section, View
 
 FORMATS = ("markdown", "csv", "json", "parquet")
 _MAX_TEXT = 4_000
-"""Maximum number of characters of a sentence or a command."""
+"""Maximum number of characters in a sentence or a command of a rendered view."""
 
 
 def document(view: View, form: str = "markdown") -> str | bytes:
-    """Return a view in one of FORMATS. Parquet is bytes, and all other formats are text."""
+    """Render a view in one of FORMATS.
+
+    Parquet is returned as bytes, and all other formats as a string.
+    """
     if form == "markdown":
         return markdown(view)
     data = shareable(view.data.to_frame())
@@ -43,7 +46,7 @@ def markdown(view: View) -> str:
 def section_markdown(section: Section) -> str:
     """Return a section as Markdown.
 
-    The section has a heading, paragraphs, labeled lines, a table, footnotes, commands, and bullets.
+    A section has a heading, paragraphs, labeled lines, a table, footnotes, commands, and bullets.
     """
     parts = []
     if section.title:
@@ -62,7 +65,7 @@ def section_markdown(section: Section) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a sentence as a single escaped line without control characters.
+    """Escape a sentence as a single line without control characters.
 
     The sentence may contain text from untrusted logs.
     """

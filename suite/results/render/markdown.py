@@ -1,6 +1,7 @@
-"""Formats Markdown tables for a terminal.
+"""Format Markdown tables for a terminal.
 
-The columns are padded, and a line has at most 120 characters. Long texts are moved below the table.
+The columns are padded, and a line has at most 120 characters. Long cells are cut, and their full
+texts follow the table.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ EMPTY = "–"
 WIDTH = 120
 """Maximum number of characters of a line."""
 _CELL_LIMITS = (28, 20, 14)
-"""Maximum cell lengths for a table that is too wide. Longer cells are cut, and their full texts
-follow the table.
-
-The smaller limits apply only if the key columns leave no space for other columns.
+"""Maximum numbers of characters of a cell in a table that is too wide. Longer cells are cut, and
+their full texts follow the table. The smaller limits apply only if the key columns leave no
+space for another column.
 """
 _BLOCK_START = re.compile(r"^( *)(#{1,6} |>|[-+*] |[-=]+$)")
-"""Text that would start a heading, a quotation, or a list at the beginning of a wrapped line."""
+"""Text that would start a heading, a quotation, or a list if a wrapped line began with it."""
 _CUT_ESCAPE = re.compile(r"(\\|&[a-z]{0,3})$")
 Cells = Sequence[Sequence[str]]
 
@@ -30,14 +30,14 @@ def markdown_table(
 ) -> str:
     """Return a Markdown table with padded columns.
 
-    If a table is wider than WIDTH, its long texts are cut. Each cut text has a number, and the full
-    texts follow the table. If the table is still too wide, the columns continue in further tables.
-    The further tables repeat the key columns and omit empty rows.
+    If a table is wider than WIDTH, its long cells are cut. Each cut cell has a number, and the full
+    texts follow the table. If the table is still too wide, it is split by columns into several
+    tables. Each of these tables repeats the key columns and omits empty rows.
 
     Args:
         header: Escaped headings.
         body: Escaped cells of each row.
-        right_aligned: For each column, True for right alignment.
+        right_aligned: True for each right-aligned column.
         keys: Number of leading columns that identify a row.
     """
     keys = min(keys, len(header))
@@ -63,7 +63,7 @@ def markdown_table(
 
 
 def wrap_document(document: str) -> str:
-    """Return the document with its text wrapped at WIDTH characters.
+    """Wrap the text of a document at WIDTH characters.
 
     Headings, table rows, and commands are not wrapped.
     """
@@ -81,7 +81,7 @@ def _wrap_line(line: str) -> list[str]:
 
 
 def _widths(header: Sequence[str], body: Cells) -> list[int]:
-    """Return the width of each column in characters, which is at least three."""
+    """Return the width of each column in characters. The minimum width is three."""
     return [max(3, *map(len, column)) for column in zip(header, *body, strict=True)]
 
 
@@ -92,9 +92,9 @@ def _total_width(widths: Sequence[int]) -> int:
 def _fitting_cells(
     header: Sequence[str], body: Cells, right_aligned: Sequence[bool], keys: int
 ) -> tuple[Cells, list[str]]:
-    """Return the cells, and the full texts of cut cells.
+    """Return the cells of a table, some of which are cut, and the full texts of cut cells.
 
-    Cells are cut only if this avoids a second table, or if the key columns leave no space for
+    Cells are cut only if this makes the table fit WIDTH, or if the key columns leave no space for
     another column.
     """
     candidates = [_cut_cells(header, body, right_aligned, limit) for limit in _CELL_LIMITS]
@@ -112,9 +112,12 @@ def _fitting_cells(
 def _cut_cells(
     header: Sequence[str], body: Cells, right_aligned: Sequence[bool], limit: int
 ) -> tuple[Cells, list[str]]:
-    """Return the cells, cut to `limit` characters, and the full texts.
+    """Cut cells to `limit` characters.
 
-    The widest columns are cut first, and only as many columns as necessary.
+    Only as many columns as necessary are cut, beginning with the widest column.
+
+    Returns:
+        The cells, and the full texts of the cut cells.
     """
     cells = [list(row) for row in body]
     whole_texts: list[str] = []
@@ -139,9 +142,9 @@ def _cut_cells(
 
 
 def _columns_of_parts(widths: Sequence[int], keys: int) -> list[list[int]]:
-    """Return the columns of each table.
+    """Split the columns of a table that is too wide, and return the columns of each table.
 
-    Each table has the key columns and as many further columns as fit.
+    Each table contains the key columns and as many further columns as fit.
     """
     parts = [[*range(keys)]]
     for column in range(keys, len(widths)):

@@ -1,4 +1,4 @@
-"""Converts the table of a view to text: headings, numbers with units, and footnotes."""
+"""Convert the table of a view to text: headings, numbers with units, and footnotes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ _THREE_DECIMALS = "{:.3f}".format
 
 @dataclass(frozen=True)
 class _Format:
-    """Format of the columns whose full name matches a pattern."""
+    """Format of all columns whose full name matches a pattern."""
 
     pattern: str
     heading: str = ""
-    """Heading of the column. If empty, the heading is derived from the name."""
+    """Heading of the column. If empty, the heading is derived from the column name."""
     to_text: Callable[[Any], str] | None = None
     """Function that converts a number to text.
 
-    If None, the next format that matches the name is used, or else three significant digits.
+    If None, the next format whose pattern matches is used. Without such a format, the number has
+    three significant digits.
     """
 
 
@@ -86,14 +87,14 @@ _FORMATS = (
     _Format(".*signed_error", to_text=lambda share: f"{100 * share:+.1f} %"),
     _Format(".*_error", to_text=lambda share: f"{100 * share:.1f} %"),
 )
-"""Formats by column name, the most specific first.
+"""Formats by column name, most specific patterns first.
 
 A column whose name ends with a unit needs no format.
 """
 
 
 def cell_text(name: str, value: Any) -> str:
-    """Return a value of a column as text with its unit, or a dash for None."""
+    """Format a value of a column with its unit. None becomes a dash."""
     if value is None or value == "" or value == ():
         return EMPTY
     if isinstance(value, bool):
@@ -117,9 +118,9 @@ def _number_format(name: str) -> Callable[[Any], str] | None:
 
 
 def _quantity(name: str) -> str:
-    """Return the quantity of a column.
+    """Return the quantity in a column name.
 
-    The quantity of the matrix column `8 devices, seconds` is `seconds`, for example.
+    For example, the quantity of the matrix column `8 devices, seconds` is `seconds`.
     """
     return name.rpartition(", ")[2]
 
@@ -127,7 +128,7 @@ def _quantity(name: str) -> str:
 def heading_text(name: str) -> str:
     """Return the heading of a column.
 
-    The heading of the matrix column `8 devices, seconds` is the text before the unit.
+    For a matrix column such as `8 devices, seconds`, the heading is the text before the unit.
     """
     group, _, unit = name.rpartition(", ")
     if group and unit in _UNITS_OF_MATRICES:
@@ -140,31 +141,33 @@ def heading_text(name: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Table as plain text that is not yet escaped for Markdown or HTML."""
+    """A table as plain text, which must still be escaped for Markdown or HTML."""
 
     header: tuple[str, ...]
     body: tuple[tuple[str, ...], ...]
     right_aligned: tuple[bool, ...]
-    """True for columns of numbers."""
+    """True for each column of numbers."""
     footnotes: tuple[str, ...] = ()
     numbers: tuple[tuple[float | None, ...], ...] = ()
-    """Values by which numeric columns are sorted, for each row."""
+    """Numbers by which the numeric columns are sorted, one tuple per row."""
     marks: tuple[int | None, ...] = ()
-    """Index of each row's footnote."""
+    """Index of the footnote of each row, or None."""
 
 
 _SAME_UNIT_SPAN = 100
-"""Maximum ratio of the numbers in a column that have the same unit and number of decimals."""
+"""Maximum ratio of the largest to the smallest number in a column at which all numbers have the
+same unit and number of decimals.
+"""
 
 
 def text_table(table: DataTable, keys: int = 1, same_units: bool = False) -> Table:
-    """Return the table of a view as text. Rows with the same notes share a footnote.
+    """Convert the table of a view to text. Rows with the same notes share a footnote.
 
     Args:
         table: The table.
-        keys: Number of leading columns that identify a row. The mark of a footnote is in the last
+        keys: Number of leading columns that identify a row. The footnote mark is in the last
             non-empty key column.
-        same_units: True to format the numbers of a column with the same unit and number of
+        same_units: True to format all numbers of a column with the same unit and number of
             decimals.
     """
     table = _with_ranges(table, same_units)
@@ -210,7 +213,7 @@ def _is_column_of_numbers(values: Sequence[Any]) -> bool:
 
 
 def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[str]:
-    """Return the cells of a column.
+    """Return the cells of a column as text.
 
     With `same_units`, numbers of similar size have the same unit and as few decimals as possible.
     """
@@ -235,7 +238,7 @@ def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[st
 
 
 def _with_ranges(table: DataTable, same_units: bool) -> DataTable:
-    """Return the table with the times of the fastest and slowest run in one column.
+    """Return the table with the fastest and the slowest time of each result in one column.
 
     The ranges have the same unit as the times.
     """
@@ -263,5 +266,5 @@ def _with_ranges(table: DataTable, same_units: bool) -> DataTable:
 
 
 def _letter(index: int) -> str:
-    """Return the mark of a footnote: a, b, …, z, a1, and so on."""
+    """Return the mark of a footnote: a, b, …, z, a1, b1, and so on."""
     return chr(ord("a") + index % 26) + (str(index // 26) if index >= 26 else "")

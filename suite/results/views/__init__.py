@@ -1,4 +1,4 @@
-"""Content of the commands' output: tables with raw numbers, and sentences.
+"""Content of the commands' output: tables with unformatted numbers, and sentences.
 
 suite.results.render formats the content.
 """

@@ -1,11 +1,11 @@
-"""`suite advise`: advice on the number of devices of a job.
+"""`suite advise`: advice on the number of devices for a job.
 
 The advice uses measured and predicted times to target.
 
 Each value is labeled as measured or predicted. Predictions have bounds and come from the scaling
-model of `suite scaling`. Advice is based on measured runs only, and is given only if the measured
-runs are sufficient. The command assumes that jobs on different devices of a machine do not slow
-each other down. The output states this assumption.
+model of `suite scaling`. Advice is based only on measured runs, and is given only if there are
+enough of them. The command assumes that jobs on different devices of a machine do not slow each
+other down. The output states this assumption.
 """
 
 from __future__ import annotations
@@ -57,20 +57,23 @@ ASSUMPTION = (
     "(they share memory, storage, power and cooling)."
 )
 MINIMUM_EVALUATIONS = 4
-"""Minimum number of evaluations per run for advice. The threshold was chosen for this suite.
+"""Minimum number of evaluations per run for which advice is given.
 
-A time to target is accurate to one evaluation interval, which is a quarter of a run with four
-evaluations.
+A time to target is accurate to one evaluation interval. With four evaluations, the interval is a
+quarter of the run. This suite defines the threshold.
 """
 LARGEST_PREDICTED_SHRINKAGE = 8
-"""Maximum factor below the smallest measured device count for which a deadline is predicted."""
+"""Limit for predictions below the smallest measured device count. A deadline is predicted for
+device counts down to this count divided by 8.
+"""
 WORTH_SPREADING = 0.5
-"""Minimum contribution of an added device, relative to the first device. Below this value, the
-advice is to use the fewest devices. The threshold was chosen for this suite.
+"""Minimum speedup that an added device must contribute, relative to the contribution of a device in
+the smallest measured count. Below this value, the advice is to use the fewest devices. This suite
+defines the threshold.
 """
 ROUNDING_TOLERANCE = 1.0 + 1e-6
-"""Relative tolerance of deadlines. For example, a published time of `1.0` minutes may be slightly
-above 60 s.
+"""Relative tolerance for deadlines. A published time of `1.0` minutes, for example, may be slightly
+longer than 60 s.
 """
 _COUNTS = (
     "no",
@@ -93,23 +96,23 @@ _SHOWN = (
     "energy_joules_per_job", "cost_per_job", "runs_successful", "runs_failed",
 )  # fmt: skip
 PREDICTED = "predicted"
-"""`kind` of a predicted choice. Measured choices have the kind `MEASURED`."""
+"""`kind` of a predicted choice. A measured choice has the kind `MEASURED`."""
 _LEAST = (
     ("The fastest single job takes", "train_seconds", time_text, ""),
     ("The fewest device-hours are", "device_hours_per_job", rate_text, " per job"),
     ("The least energy of the GPUs is", "energy_joules_per_job", energy_text, " per job"),
     ("The lowest cost is", "cost_per_job", cost_text, " per job"),
 )
-"""Beginning of a sentence, the column with the value, its format, and its unit."""
+"""Tuples (beginning of a sentence, column with the value, format of the value, unit)."""
 SIDE_BY_SIDE = "side by side: assumed not to slow each other down"
-"""`note` of a choice with several concurrent jobs."""
+"""Text in the column `note` for a choice with several concurrent jobs."""
 
 
 @dataclass(kw_only=True)
 class Choice:
-    """Measured or predicted device count for a job on a machine.
+    """A measured or predicted option: a device count for a job on a machine.
 
-    The fields are columns of files, in this order.
+    The fields are the columns of the written files, in the same order.
     """
 
     workload: str = column("Workload", unknown="")
@@ -143,7 +146,7 @@ class Choice:
     note: str = column("Assumption of the row", unknown="")
 
     def columns(self) -> dict[str, Any]:
-        """Return the values by column name."""
+        """Return the values of the choice by column name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
@@ -151,9 +154,9 @@ Choices = Sequence[Choice]
 
 
 def parse_deadline(text: str) -> float:
-    """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`.
+    """Convert a deadline such as `2h`, `90m`, `1h30m`, or `3600s` to seconds.
 
-    The function raises ValueError for invalid text.
+    Raises ValueError for an invalid deadline.
     """
     match = re.fullmatch(
         "".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text
@@ -186,7 +189,8 @@ def advise(
         prices: Price per device-hour.
 
     Raises:
-        ValueError: No result has a time to target, or all results need more devices.
+        ValueError: No result has a time to target, or all results need more devices than the
+            machine has.
     """
     measured_series = all_series(_timed(results))
     fitting = [
@@ -248,7 +252,10 @@ def advise(
 
 
 class Advice:
-    """Choices of a series on a machine, and the conclusions from the measured runs."""
+    """Device counts for the jobs of a series on a machine, and the conclusions.
+
+    The conclusions are based on measured runs.
+    """
 
     def __init__(
         self,
@@ -266,11 +273,11 @@ class Advice:
         Args:
             name: Name of the series.
             series: Results on all measured device counts.
-            best: The fastest result on each device count that fits the machine.
+            best: The fastest result on each device count that the machine has.
             measured: Choices from measured results.
             predicted: Choices from predictions.
             counts_to_predict: Device counts for which a prediction was attempted.
-            why_none_predicted: Reason for missing predictions.
+            why_none_predicted: Reason why there are no predictions.
             deadline: Maximum time of a job in seconds.
         """
         self.name, self.series, self.best = name, series, best
@@ -288,20 +295,21 @@ class Advice:
 
 
 def _groups(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Return, by the key of a result, the group from which `suite scaling` would predict.
+    """Map the key of each result to the group of results that predictions would use.
 
-    The mapping is empty if no result can be used for a prediction.
+    The groups are those of `suite scaling`. The mapping is empty if no result can be used for a
+    prediction.
     """
-    # The error means that no result has both a batch and a time.
+    # The error means that no result has both a batch size and a time.
     with contextlib.suppress(ValueError):
         return {row.key: group for group in comparable_groups(results) for row in group}
     return {}
 
 
 def _counts_to_predict(series: Series[Result], machine: int, deadline: float | None) -> list[int]:
-    """Return the device counts to predict that were not measured.
+    """Return unmeasured device counts for which times are predicted.
 
-    The device counts are the whole machine and, with a deadline, the powers of two.
+    The device counts are the whole machine and, if there is a deadline, the powers of two.
     """
     measured = {row.devices for row in series}
     counts = {machine}
@@ -319,7 +327,7 @@ def _timed(results: Sequence[Result]) -> list[Result]:
     """Return the results with a time to target and a number of devices.
 
     Raises:
-        ValueError: No result has both values.
+        ValueError: No result has both a time to target and a number of devices.
     """
     reached = [result for result in results if result.seconds]
     if not reached:
@@ -346,7 +354,7 @@ def _measured_choices(
 def _predicted_choices(
     rows: Sequence[PredictionRow], like: Result, machine: int, deadline: float | None
 ) -> list[Choice]:
-    """Convert rows of `predict_times` to choices.
+    """Convert predicted rows of `predict_times` to choices.
 
     `like` is a measured result of the same series.
     """
@@ -365,13 +373,16 @@ def _predicted_choices(
 
 
 def _flag(choices: list[Choice], deadline: float | None) -> None:
-    """Mark the best choices in place. All choices must be measured, or all predicted."""
+    """Mark the best choices in place.
+
+    Either all choices must be measured, or all choices must be predicted.
+    """
     if not choices:
         return
     fastest = _least(choices, "train_seconds")
     queue = max(
         choices, key=lambda choice: (choice.jobs_per_hour, choice.devices)
-    )  # If the throughput is equal, more devices finish each job sooner.
+    )  # If the number of jobs per hour is equal, each job finishes sooner on more devices.
     fewest_hours = _least(choices, "device_hours_per_job")
     for choice in choices:
         choice.fastest_single_job = choice is fastest
@@ -393,13 +404,13 @@ def _meets(choice: Choice, deadline: float) -> bool:
 
 
 def _surely_meets(choice: Choice, deadline: float) -> bool:
-    """Check whether the upper bound of a choice's time also meets the deadline."""
+    """Check whether even the upper bound of a choice's predicted time meets the deadline."""
     high = choice.train_seconds_high
     return bool((choice.train_seconds if high is None else high) <= deadline * ROUNDING_TOLERANCE)
 
 
 def _placed_choice(like: Result, machine: int, devices: int, kind: str, seconds: float) -> Choice:
-    """Return the choice for a device count and a time.
+    """Return the choice for a device count on which a job takes `seconds`.
 
     `like` is a result of the same series.
     """
@@ -434,9 +445,10 @@ def _measured_choice(result: Result, machine: int, prices: Prices | None) -> Cho
 
 
 def _least(choices: Choices, name: str) -> Choice | None:
-    """Return the choice with the smallest value of a column.
+    """Return the choice with the smallest value in a column.
 
-    The faster choice wins if values are equal. The function returns None if the column is empty.
+    Among choices with equal values, the faster choice is returned. Returns None if the column is
+    empty.
     """
     with_value = [choice for choice in choices if getattr(choice, name) is not None]
     return min(
@@ -447,7 +459,7 @@ def _least(choices: Choices, name: str) -> Choice | None:
 def placement(choices: Choices, pair: Ratio | None) -> str:
     """Return the advised placement of queued jobs (docs/how-to/predict_time_and_cost.md).
 
-    The placements are `spread`, `sooner`, `fewest`, `between`, and `unknown`.
+    The placement is `spread`, `sooner`, `fewest`, `between`, or `unknown`.
     """
     if pair is None or pair.total is None:
         return "unknown"
@@ -462,7 +474,7 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
 def _missing_evidence(
     best: Sequence[Result], choices: Choices, pair: Ratio | None
 ) -> Iterator[str]:
-    """Yield the evidence that is missing to advise on the number of devices."""
+    """Yield a description of each measurement that is missing for advice."""
     if pair is None or pair.total is None:
         yield "a second device count"
         return
@@ -487,7 +499,7 @@ def _missing_evidence(
 
 
 def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
-    """Check whether the placement is the same for all values in the speedup intervals.
+    """Check whether all values in the speedup intervals lead to the same placement.
 
     Only speedups that influence the placement are checked.
     """
@@ -515,9 +527,9 @@ def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
 
 
 def _share_of_added_device(choices: Choices, speedup: float) -> float:
-    """Return the contribution of each added device.
+    """Return the speedup that each added device contributes.
 
-    The contribution is relative to that of each device in the smallest device count.
+    The contribution is relative to the contribution of a device in the smallest device count.
     """
     return float((speedup - 1.0) / (choices[-1].devices / choices[0].devices - 1.0))
 
@@ -556,13 +568,16 @@ def _section(advice: Advice) -> Section:
 
 
 def _time_range(choice: Choice) -> str:
-    """Return the bounds of a predicted time as text, or an empty string if measured."""
+    """Format the bounds of a predicted time.
+
+    The string is empty for a measured time.
+    """
     low, high = choice.train_seconds_low, choice.train_seconds_high
     return "" if low is None or high is None else range_text(low, high, choice.train_seconds)
 
 
 def _verdict(advice: Advice) -> str:
-    """Return the advice, or the measurements and the missing evidence."""
+    """Return the advice. Without advice, return the measurements and the missing evidence."""
     few, many, pair = advice.measured[0], advice.measured[-1], advice.pair
     if pair is None or pair.total is None:
         counts = sorted({result.device_count for result in advice.series})
@@ -599,7 +614,7 @@ def _flagged(choices: Choices, flag: str) -> Choice:
 
 
 def _queue(choice: Choice) -> str:
-    """Return the concurrency of queued jobs as text.
+    """Describe how many queued jobs run at the same time.
 
     Examples: `eight 1-device jobs side by side`, `8-device jobs in sequence`.
     """
@@ -611,10 +626,10 @@ def _queue(choice: Choice) -> str:
 
 
 def _answers(advice: Advice) -> Iterator[str]:
-    """Yield a sentence for each question.
+    """Yield a sentence for each question that the advice answers.
 
-    The questions are the fastest job, the most jobs per hour, the fewest device-hours, and the
-    deadline.
+    The questions are which device count gives the fastest job, the most jobs per hour, and the
+    fewest device-hours, and which device counts meet the deadline.
     """
     choices, pair = advice.measured, advice.pair
     queue = _flagged(choices, "most_jobs_per_hour")
@@ -649,7 +664,7 @@ def _least_sentence(
 ) -> str:
     """Return a sentence with the smallest measured value of a column.
 
-    The sentence includes the predicted value if the predicted value is smaller.
+    If a predicted value is even smaller, the sentence includes it.
     """
     missing = [choice.devices for choice in advice.measured if getattr(choice, name) is None]
     value = getattr(least, name)
@@ -668,15 +683,19 @@ def _least_sentence(
 
 
 def _bounds(choice: Choice, name: str, text: Callable[[float], str]) -> str:
-    """Return bounds as text, such as ` (15.47 min to 19.12 min)`, or an empty string."""
+    """Format the bounds of a prediction, such as ` (15.47 min to 19.12 min)`.
+
+    The string is empty if the choice has no bounds.
+    """
     low, high = getattr(choice, f"{name}_low", None), getattr(choice, f"{name}_high", None)
     return "" if low is None or high is None else f" ({text(low)} to {text(high)})"
 
 
 def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
-    """Yield the cheapest measured and predicted device counts within the deadline.
+    """Yield the cheapest device counts that meet the deadline.
 
-    The predicted device count is omitted if it adds no information.
+    The function yields a sentence on the cheapest measured device count, and a sentence on the
+    cheapest predicted device count. The second sentence is omitted if it adds no information.
     """
     meets = any(choice.deadline_choice for choice in advice.measured)
     chosen = _flagged(advice.measured, "deadline_choice" if meets else "fastest_single_job")
@@ -793,9 +812,9 @@ def _notes(advice: Advice) -> Iterator[str]:
 
 
 def _listed(counts: Sequence[int]) -> str:
-    """Return numbers as text, such as `4, 16 and 32`.
+    """Format numbers as a list, such as `4, 16 and 32`.
 
-    More than eight numbers are abbreviated to the first and the last number.
+    Lists of more than eight numbers are abbreviated to the first and the last number.
     """
     texts = [f"{count:,}" for count in counts]
     if len(texts) > 8:

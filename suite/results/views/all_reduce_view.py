@@ -1,6 +1,6 @@
-"""Report section on all-reduces: time and bandwidth over size, and the fitted link.
+"""Report section on all-reduces: time and bandwidth by size, and the fitted link.
 
-All-reduce runs do not train, so they are missing in all other tables.
+All-reduce runs do not train a model, so all other tables omit them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ DEFINITIONS = (
 
 
 def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
-    """Return the section with a row for each result and message size.
+    """Return a section with a row for each all-reduce result and message size.
 
-    The section also contains the fitted links. The list is empty without all-reduces.
+    The section also contains the fitted links. The list is empty if `results` contains no
+    all-reduce results.
     """
     measured = [result for result in results if result.all_reduces]
     if not measured:
@@ -67,9 +68,9 @@ def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
 
 
 def row_names(measured: Sequence[Result]) -> list[str]:
-    """Return names such as `pytorch, 2 devices, fp32, dgx1`.
+    """Return a name for each result, such as `pytorch, 2 devices, fp32, dgx1`.
 
-    The settings that differ are added to equal names.
+    If several names are equal, the settings that differ are added.
     """
     names = []
     for result in measured:
@@ -81,7 +82,7 @@ def row_names(measured: Sequence[Result]) -> list[str]:
 
 
 def _links(result: Result) -> str:
-    """Return the setting `transport`, and the links in the `topology.json` of the runs."""
+    """Describe the setting `transport` and the links in the `topology.json` of the runs."""
     records = [run.record for run in result.runs if run.record is not None]
     links = [
         shown_link(record.path.parent, result.device, result.devices or 0) for record in records
@@ -91,7 +92,7 @@ def _links(result: Result) -> str:
 
 
 def link_text(fit: LinkFit | None) -> str:
-    """Format a fit: `α 41 ± 3 µs, B 1.9 ± 0.1 GB/s, largest deviation 31 %`."""
+    """Describe a fitted link: `α 41 ± 3 µs, B 1.9 ± 0.1 GB/s, largest deviation 31 %`."""
     if fit is None:
         return "no fit"
     alpha = with_error(fit.alpha_seconds, fit.alpha_error, 1e6)

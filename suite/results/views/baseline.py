@@ -1,8 +1,8 @@
 """`suite report DIR --baseline KEY=VALUE`: ratios to a baseline across tables.
 
-The baseline consists of the results with this value of the setting.
+The baseline consists of the results in which the setting KEY has the value VALUE.
 
-The standard tables of a report contain a single device type and framework. The baseline table
+Each standard table of a report contains a single device type and framework. The baseline table
 compares devices, such as a GPU and a CPU, or frameworks, and lists all other differences.
 """
 
@@ -23,13 +23,15 @@ from suite.results.text import devices_text
 from suite.results.views.section import Section
 
 _FIELDS = {"device": "device", "gpus": "devices", "framework": "framework"}
-"""Field of a result for each command-line key."""
+"""Maps each command-line key to a field of a result."""
 _KEY_COLUMNS = ("workload", "profile", "framework", "device", "devices")
-"""Columns that identify a row."""
+"""Columns that identify a row of the baseline table."""
 _MUST_BE_EQUAL = ("profile", "workload", "sample_unit", "stop")
-"""Fields that must be equal, in addition to the checks of `incomparable_reasons`."""
+"""Fields that must be equal in two compared results, in addition to the checks of
+`incomparable_reasons`.
+"""
 Baseline = tuple[str, str]
-"""Command-line key and value of the baseline results: `("gpus", "1")`."""
+"""Pair (command-line key, value) that selects the baseline results, such as `("gpus", "1")`."""
 
 
 def parse_baseline(text: str) -> Baseline:
@@ -51,7 +53,7 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
 
     Args:
         results: All results of a report.
-        baseline: Key and value of the baseline results.
+        baseline: Pair (key, value) that selects the baseline results.
 
     Raises:
         ValueError: No result has the value.
@@ -81,11 +83,11 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
 
 
 class _Choice(NamedTuple):
-    """Baseline result to which a result is compared."""
+    """The baseline result to which a result is compared."""
 
     base: Result | None
     why_not: str
-    """Reason why no baseline result is comparable. Empty if there is a comparable result."""
+    """Reason why no baseline result is comparable. Empty if a baseline result is comparable."""
 
 
 def _choose_base(result: Result, bases: Sequence[Result], baseline: Baseline) -> _Choice:
@@ -131,10 +133,9 @@ def _row(result: Result, settings: str, choice: _Choice, key: str) -> dict[str, 
 
     Args:
         result: The result.
-        settings: Settings that distinguish the result from results with the same key columns.
-        choice: Baseline result that `result` is compared with.
-        key: Key of the baseline. This key may differ, together with all settings that follow from
-            it.
+        settings: Settings that distinguish the result from other results with the same key columns.
+        choice: Baseline result to which `result` is compared.
+        key: Key of the baseline. This key may differ, together with all settings that depend on it.
     """
     base = choice.base
     notes = [choice.why_not, *labels(result)]

@@ -1,4 +1,4 @@
-"""Settings that differ between two compared results, and the resulting caveats."""
+"""Settings that differ between two compared results, and caveats of the comparison."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from suite.results.views.convergence import run_keys
 from suite.results.views.section import Section
 
 _LABELS_OF_NOTICE = (LabelKind.DEMO, LabelKind.SYNTHETIC)
-"""Kinds of labels that the notice already contains."""
+"""Kinds of labels that are omitted, because the notice above the comparison contains them."""
 
 
 def most_similar(result: Result, candidates: Sequence[Result], side: str) -> tuple[Result, str]:
-    """Return the candidate with the fewest differences, and a note.
+    """Return the candidate with the fewest differences from a result, and a note.
 
-    The note explains the choice if no candidate belongs to the same experiment.
+    The note explains the choice if no candidate belongs to the same experiment as the result.
     """
 
     def distance(candidate: Result) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ def most_similar(result: Result, candidates: Sequence[Result], side: str) -> tup
 
 
 class _Difference(NamedTuple):
-    """Setting that differs between two results, as text."""
+    """A setting that differs between two results, as text."""
 
     name: str
     ours: str
@@ -77,14 +77,17 @@ class _Differences(NamedTuple):
     """Settings that differ between two results."""
 
     of_both: list[_Difference]
-    """Settings with a value in both results."""
+    """Differing settings that both results have."""
     only_ours: list[str]
-    """Settings with a value in the first result only, such as `precision fp32`."""
+    """Settings that only the first result has, such as `precision fp32`."""
     only_theirs: list[str]
 
 
 def find_differences(ours: Result, theirs: Result) -> _Differences:
-    """Return the settings that differ between two results. A busy machine comes first."""
+    """Return the settings that differ between two results.
+
+    If one of the machines was busy, this difference comes first.
+    """
     # Runs of this suite log all of their settings.
     of_suite = bool(ours.profile and theirs.profile)
     pairs: dict[str, Any] = {"machine": (ours.machine_condition, theirs.machine_condition)}
@@ -119,7 +122,10 @@ def _is_unknown(value: Any) -> bool:
 
 
 def settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Section:
-    """Return a table of the settings that differ, and the settings of a single side."""
+    """Return a table of differing settings.
+
+    The section also lists the settings that only one of the results has.
+    """
     found = find_differences(ours, theirs)
     partial = found.only_ours or found.only_theirs
     above = "Settings that differ:"
@@ -139,7 +145,7 @@ def settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Se
 def comparison_caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> Iterator[str]:
     """Yield the caveats of a comparison.
 
-    The caveats are unknown targets and rounds, equal runs, labels, and notes on the scores.
+    The caveats concern unknown targets and rounds, identical runs, labels, and notes on the scores.
     """
     sides = dict(zip(names, (ours, theirs), strict=True))
     if (

@@ -1,4 +1,7 @@
-"""Sides of a comparison: logs of this suite, or published results."""
+"""The two sides of a comparison.
+
+A side consists of logs of this suite or of published results.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ from suite.results.text import clean, devices_text
 
 @dataclass(frozen=True)
 class Side:
-    """Set of results to compare."""
+    """A set of results that `suite compare` compares with a second set."""
 
     name: str
-    """Name of the side in sentences and columns: `A`, `ours`, `published`."""
+    """Name of the set in sentences and columns: `A`, `ours`, or `published`."""
     title: str
     """Folders of the logs, or the name of the published results."""
     results: tuple[Result, ...]
@@ -31,7 +34,7 @@ class Side:
     published: bool = False
 
     def name_of(self, result: Result) -> str:
-        """Return a unique name of a result of this side.
+        """Return a name that distinguishes a result from all other results in this set.
 
         Example: `PyTorch on dgx1, learning rate 0.002`.
         """
@@ -48,7 +51,7 @@ class Side:
         return ", ".join(filter(None, (name, settings.get(result.key))))
 
     def describe(self, result: Result) -> str:
-        """Return workload, devices, and name of a result.
+        """Describe a result by workload, devices, and name.
 
         Example: `NCF on 2 devices (PyTorch on dgx1, learning rate 0.002)`.
         """
@@ -66,7 +69,7 @@ def result_name(result: Result) -> str:
 
 
 def hardware_text(result: Result) -> str:
-    """Return the workload and the devices of a result: `NCF on 8 devices`."""
+    """Describe the workload and the devices of a result: `NCF on 8 devices`."""
     return (
         f"{short_title(clean(result.workload, 40))} on"
         f" {devices_text(result.devices or 0, result.nodes)}"
@@ -74,11 +77,11 @@ def hardware_text(result: Result) -> str:
 
 
 def published_side(name: str, side: str = "published", workloads: Sequence[str] = ()) -> Side:
-    """Return the published results with a name as a side.
+    """Return the published results with a name as a side of a comparison.
 
     Args:
         name: ROUND, ROUND/SUBMITTER, or ROUND/SUBMITTER/SYSTEM.
-        side: Name of the side.
+        side: Name of the side in sentences and columns.
         workloads: Include only these workloads. If empty, all workloads are included.
 
     Raises:
@@ -99,14 +102,14 @@ def logs_side(
     workloads: Sequence[str] = (),
     argument: str = "LOGS",
 ) -> Side:
-    """Return the results of the runs below `paths` as a side.
+    """Return the results of the runs below `paths` as a side of a comparison.
 
     Args:
         paths: Logs, or folders with logs.
-        name: Name of the side.
+        name: Name of the side in sentences and columns.
         profile: Include only runs with this profile.
         workloads: Include only these workloads. If empty, all workloads are included.
-        argument: Name of the argument in error messages.
+        argument: Name of the command-line argument in error messages.
 
     Raises:
         ValueError: A path has no logs, no run has the workload or profile, the runs have several

@@ -1,6 +1,6 @@
 """`suite compare`: ratios between two sets of results, and their differences.
 
-Meaningless ratios are omitted with a reason (docs/how-to/compare.md).
+A meaningless ratio is omitted, and the output states the reason (docs/how-to/compare.md).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOTICES = {
     "demo": "DEMO: small models with targets for demos. Not MLPerf results.",
     "synthetic": "SYNTHETIC DATA: these results measure throughput only. Not MLPerf results.",
 }
-"""Notice above a comparison, by profile."""
+"""Maps a profile to the notice above a comparison of runs with this profile."""
 
 _NO_RELATION = {
     "demo": (
@@ -53,11 +53,16 @@ _NO_RELATION = {
         " Compare them with runs on synthetic data"
     ),
 }
-"""Reason why results of a profile cannot be compared with results of a different profile."""
+"""Maps a profile to the reason why results with this profile cannot be compared with results of
+other profiles.
+"""
 
 
 class _Refused(NamedTuple):
-    """Result, or quantity of a pair of results, that cannot be compared."""
+    """A result or a quantity that cannot be compared.
+
+    A quantity may be incomparable although the two results have other comparable quantities.
+    """
 
     subject: str
     reason: str
@@ -65,47 +70,51 @@ class _Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class _Match:
-    """Result of the first side and the matching result of the second side."""
+    """A result of the first set, and the matching result of the second set."""
 
     ours: Result
     theirs: Result | None
-    """Matching result. None if the second side has no comparable result."""
+    """Matching result, or None if the second set contains no comparable result."""
     note: str
-    """Reason for choosing `theirs` among several candidates, or for a missing comparable result."""
+    """Reason why `theirs` was chosen among several candidates, or why there is no comparable
+    result.
+    """
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Comparison of two results."""
+    """Comparison of two results by several quantities."""
 
     ours: Result
     theirs: Result
     note: str
-    """Reason for choosing `theirs` among several candidates.
+    """Reason why `theirs` was chosen among several candidates.
 
     The note is empty if `theirs` belongs to the same experiment or is the only candidate.
     """
     ratio: Ratio
     rows: tuple[ComparisonRow, ...]
-    """Rows for all quantities, with the ratio or the reason for a missing ratio."""
+    """A row for each compared quantity. A row contains the ratio, or the reason why the ratio is
+    missing.
+    """
 
     @property
     def compared(self) -> list[ComparisonRow]:
-        """Return the rows that have a ratio, the most important quantity first."""
+        """Return the rows that have a ratio. The most important quantity comes first."""
         return [row for row in self.rows if row.kind is RowKind.RATIO]
 
     @property
     def separates_setup(self) -> bool:
-        """Return whether the logs of both results separate setup."""
+        """Return whether the logs of both results contain the setup time."""
         return self.ours.parts is not None and self.theirs.parts is not None
 
 
 def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> View:
-    """Compare each result of the first side with the most similar result of the second.
+    """Compare each result of the first set with the most similar result of the second set.
 
     Args:
-        ours: The first side.
-        theirs: The second side. With None, only the convergence of `ours` is checked.
+        ours: The first set of results.
+        theirs: The second set of results. If None, only the convergence of `ours` is checked.
         published: Published results, as a reference for the number of epochs to target.
     """
     if theirs is None:
@@ -122,7 +131,7 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
     comparisons: list[_Comparison] = []
     refused: list[_Refused] = []
     rows = []
-    matched: set[str] = set()  # Keys of matched results of the second side.
+    matched: set[str] = set()  # keys of the results of the second set that have a match
     for match in _matches(ours, theirs):
         if match.theirs is not None:
             matched.add(match.theirs.key)
@@ -198,18 +207,20 @@ def _notices(comparisons: Iterable[_Comparison]) -> list[str]:
 
 
 def comparable(view: View) -> bool:
-    """Check whether any result was compared.
+    """Check whether the view contains any comparison.
 
-    Results are compared with the second side, or with published runs if there is no second side.
+    Results are compared with the second set. If there is no second set, results are compared with
+    published runs.
     """
     kind = RowKind.CONVERGENCE if view.kind is ViewKind.CONVERGENCE else RowKind.RATIO
     return any(row["kind"] == kind.value and row["theirs_value"] is not None for row in view.data)
 
 
 def _matches(ours: Side, theirs: Side) -> Iterator[_Match]:
-    """Yield each result of the first side with the most similar result of the second side.
+    """Yield each result of the first set with the most similar result of the second set.
 
-    With several published systems, a result is compared with a result of each system.
+    If the second set contains several published systems, a result is compared with a result of each
+    system.
     """
     for result in ours.results:
         same_workload = [
@@ -238,7 +249,7 @@ def _matches(ours: Side, theirs: Side) -> Iterator[_Match]:
 def _why_unmatched(
     result: Result, theirs: Side, same_workload: Sequence[Result], related: Sequence[Result]
 ) -> str:
-    """Return why a result has no match, and which comparison is possible instead."""
+    """Return why a result has no match, and what the user can compare instead."""
     if same_workload and not related:
         return _NO_RELATION.get(result.profile) or _NO_RELATION[same_workload[0].profile]
     if related and not (result.devices and any(candidate.devices for candidate in related)):
@@ -263,10 +274,10 @@ def _compare_results(
     """Compare two results.
 
     Args:
-        ours: Result of the first side.
-        theirs: Result of the second side.
+        ours: Result of the first set.
+        theirs: Result of the second set.
         note: Reason for choosing `theirs`.
-        names: Names of the two sides.
+        names: Names of the two sets.
     """
     measured = ratio(theirs, ours)
     return _Comparison(ours, theirs, note, measured, tuple(_rows(measured, names)))
@@ -304,13 +315,15 @@ def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
 def _comparison_sections(
     comparison: _Comparison, sides: tuple[Side, Side], setup_is_separated: bool
 ) -> list[Section]:
-    """Return the verdicts with the table of ratios, and the table of differing settings.
+    """Return the sections that describe the comparison of two results.
+
+    The sections contain the verdicts, the table of ratios, and the table of differing settings.
 
     Args:
-        comparison: Two results that are compared.
-        sides: The two sides of the comparison.
-        setup_is_separated: True if any comparison of the view separates setup. A note is then added
-            to comparisons that do not separate setup.
+        comparison: The comparison of two results.
+        sides: The two sets of results.
+        setup_is_separated: True if the logs of any comparison in the view contain the setup time.
+            Comparisons without setup times then get a note.
     """
     ours, theirs = comparison.ours, comparison.theirs
     names = (sides[0].name, sides[1].name)
@@ -361,7 +374,7 @@ def _capitalized(text: str) -> str:
 def _ratio_table_rows(
     comparison: _Comparison, names: tuple[str, str]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of the table of ratios, with setup after the time to target."""
+    """Yield the rows of the table of ratios. The setup row follows the time to target."""
     ours, theirs = names
     for row in comparison.compared:
         assert row.quantity is not None
@@ -385,7 +398,7 @@ def _ratio_table_rows(
 
 
 def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
-    """Return how much of the difference in time to target is due to setup.
+    """Describe how much of the difference in time to target is due to setup.
 
     The sentence is empty if the fraction is unknown or less than 20 %.
     """
@@ -407,9 +420,9 @@ def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
 
 
 def _factors(comparison: _Comparison) -> Iterator[str]:
-    """Yield the factors of the ratio of times to target.
+    """Describe the factors of the ratio of times to target.
 
-    There are no factors if their product differs from the ratio.
+    The function yields no factors if their product differs from the ratio.
     """
     measured = comparison.ratio
     compared = {row.quantity for row in comparison.compared}
@@ -435,7 +448,7 @@ def _factors(comparison: _Comparison) -> Iterator[str]:
 
 
 def _by_reason(refused: Iterable[_Refused], prefix: str = "") -> tuple[str, ...]:
-    """Return a line for each reason: `time to target, epochs: reason`."""
+    """Return a line for each reason, such as `time to target, epochs: reason`."""
     lines = []
     for reason, members in grouped(refused, lambda refusal: refusal.reason).items():
         subjects = dict.fromkeys(refusal.subject for refusal in members)
@@ -446,7 +459,7 @@ def _by_reason(refused: Iterable[_Refused], prefix: str = "") -> tuple[str, ...]
 def _convergence(
     sides: Sequence[Side], published: Sequence[Result]
 ) -> tuple[Section, list[ComparisonRow]]:
-    """Return the section and the rows that compare epochs to target with published runs."""
+    """Compare epochs to target with published runs. Return the section and the data rows."""
     rows: list[ComparisonRow] = []
     table: list[Mapping[str, Any]] = []
     missing: list[_Refused] = []
@@ -468,7 +481,7 @@ def _convergence(
 
 
 def _convergence_row(found: Convergence, name: str) -> ComparisonRow:
-    """Return the data row on the epochs of a result."""
+    """Return the data row on the epochs to target of a result."""
     result, reference = found.result, found.reference
     verdict = found.verdict.value
     return ComparisonRow(
@@ -488,7 +501,7 @@ def _convergence_row(found: Convergence, name: str) -> ComparisonRow:
 
 
 def _convergence_table_row(found: Convergence, side: Side) -> Mapping[str, Any]:
-    """Return the table row on the epochs of a result that has a reference."""
+    """Return the table row on the epochs to target of a result that has a reference."""
     reference = found.reference
     assert reference is not None
     accepted = ""

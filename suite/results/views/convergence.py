@@ -1,12 +1,13 @@
 """Convergence: epochs to target compared with published runs.
 
-The published runs have the same workload, target, and batch.
+The published runs have the same workload, target, and batch size as the compared runs.
 
 The computation follows the reference convergence points (RCP) of the rules, as implemented in
-rcp_checker/rcp_checker.py of mlperf-logging 4.1.68. The method uses olympic means, a one-sided
-t-test at p = 0.05, and linear interpolation between neighboring batch sizes. The t-test uses the
-standard deviation of the reference runs for both sets of runs. Two details differ from rcp_checker:
-the reference points are the published runs, and no reference point is pruned.
+rcp_checker/rcp_checker.py of mlperf-logging 4.1.68. It uses olympic means, a one-sided t-test at p
+= 0.05, and linear interpolation between neighboring batch sizes. The t-test assumes that both sets
+of runs have the standard deviation of the reference runs. There are two differences from
+rcp_checker: the reference points are computed from published runs, and no reference point is
+removed (pruned).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SIGNIFICANCE = 0.05
 class ConvergenceVerdict(enum.Enum):
     """Verdict on the epochs to target of a result.
 
-    The value of a member is its text in tables and files.
+    The string value of each member is the text in tables and files.
     """
 
     INSIDE = "inside"
@@ -41,23 +42,23 @@ class ConvergenceVerdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Point:
-    """Reference point: epochs to target of published runs with a batch size."""
+    """Reference point: mean epochs to target of published runs with the same batch size."""
 
     batch: int
     mean: float
-    """Olympic mean over the retained runs, in epochs."""
+    """Olympic mean of the epochs to target, which excludes the smallest and the largest value."""
     standard_deviation: float
-    """Population standard deviation over all runs, in epochs."""
+    """Population standard deviation of the epochs to target over all runs."""
     retained: int
-    """Number of runs in the olympic mean. For an interpolated point, the equivalent number of
+    """Number of runs in the olympic mean. An interpolated point has an equivalent number of
     runs.
     """
     runs: int
     sources: tuple[str, ...]
-    """Entries that contain the runs: `ROUND/SUBMITTER/SYSTEM (N runs)`."""
+    """Entries that contain the published runs: `ROUND/SUBMITTER/SYSTEM (N runs)`."""
     neighbors: tuple[int, ...] = ()
-    """Batch sizes between which the point is interpolated. Empty if the runs have exactly this
-    batch size.
+    """The two batch sizes between which the point is interpolated. Empty if published runs have
+    exactly this batch size.
     """
 
 
@@ -69,9 +70,11 @@ class Convergence:
     verdict: ConvergenceVerdict
     why_not_judged: str = ""
     epochs: float | None = None
-    """Olympic mean over the runs of the result, in epochs."""
+    """Olympic mean of the epochs to target over the runs of the result."""
     reference: Point | None = None
-    """Reference point of the comparison. None if there are no comparable published runs."""
+    """Reference point with which the result is compared. None if there are no comparable published
+    runs.
+    """
     fewest_acceptable: float | None = None
     """Number of epochs below which the result is suspiciously fast."""
     most_expected: float | None = None
@@ -84,7 +87,7 @@ class NoReferenceError(ValueError):
 
 
 def judge_convergence(results: Iterable[Result], published: Sequence[Result]) -> list[Convergence]:
-    """Return the verdict on each result that was trained to a target.
+    """Return a verdict on each result whose runs trained to a target.
 
     Args:
         results: The results.
@@ -112,7 +115,7 @@ def judge(result: Result, reference: Point) -> Convergence:
     """
     epochs = non_null(result.runs, "epochs")
     if result.runs_failed == 1 and len(result.runs) > 1:
-        # As in the RCP checker, a single failed run counts as the slowest run.
+        # As in rcp_checker, a single failed run is treated as the slowest run.
         epochs.append(math.inf)
     mean, retained = _olympic_mean(epochs)
     low = fewest_acceptable(
@@ -136,9 +139,10 @@ def judge(result: Result, reference: Point) -> Convergence:
 
 
 def _olympic_mean(values: Sequence[float]) -> tuple[float, int]:
-    """Return the mean without the smallest and largest value, and the values' number.
+    """Return the mean without the smallest and the largest value.
 
-    With fewer than three values, the function returns the plain mean.
+    The second return value is the number of values in the mean. With fewer than three values, the
+    function returns the plain mean.
     """
     retained = sorted(values)[1:-1] if len(values) >= 3 else values
     return math.fsum(retained) / len(retained), len(retained)
@@ -149,31 +153,31 @@ def fewest_acceptable(
 ) -> float | None:
     """Return the smallest mean that does not differ significantly from the reference.
 
-    As in rcp_checker, both sets of runs get the standard deviation of the reference. This function
-    is the closed form of the binary search in rcp_checker.
+    As in rcp_checker, both sets of runs are assumed to have the standard deviation of the
+    reference. This function is the closed form of the binary search in rcp_checker.
 
     Args:
         mean: Mean epochs of the reference.
         standard_deviation: Standard deviation of the reference.
         reference_runs: Number of reference runs in the mean.
-        runs: Number of the result's runs in its mean.
+        runs: Number of runs in the mean of the result.
 
     Returns:
-        Epochs, or None if there are too few runs.
+        Number of epochs, or None if there are too few runs.
     """
     degrees_of_freedom = reference_runs + runs - 2
     if degrees_of_freedom < 1:
         return None
-    from scipy.stats import t  # The import of SciPy takes 0.5 s.
+    from scipy.stats import t  # importing SciPy takes 0.5 s
 
     error = standard_deviation * math.sqrt(1 / reference_runs + 1 / runs)
     return max(0.0, mean - float(t.ppf(1 - SIGNIFICANCE, degrees_of_freedom)) * error)
 
 
 def _reference_for(result: Result, published: Sequence[Result]) -> Point:
-    """Return the reference point of a result.
+    """Return the reference point with which a result is compared.
 
-    Runs of the same round have priority over runs of all rounds with the same rules.
+    Published runs of the same round are preferred over runs of all rounds with the same rules.
 
     Raises:
         NoReferenceError: The result or the published runs do not allow a comparison.
@@ -214,7 +218,7 @@ def _has_epochs(run: Run) -> bool:
 
 
 def _is_reference_of(candidate: Result, result: Result) -> bool:
-    """Check whether the epochs of a published result and a result are comparable."""
+    """Check whether a published result can be a reference for the epochs of a result."""
     return (
         candidate.workload == result.workload
         and result.workload in RUNS_REQUIRED
@@ -222,7 +226,7 @@ def _is_reference_of(candidate: Result, result: Result) -> bool:
         and bool(candidate.global_batch_size)
         and not candidate.single_figure
         and ("token" in candidate.batch_unit)
-        == ("token" in result.batch_unit)  # Both batch units are tokens, or both are samples.
+        == ("token" in result.batch_unit)  # both batch units are tokens, or both are samples
         and round_like(candidate.rules) is round_like(result.rules)
         and bool(same_targets(result.targets, candidate.targets, result.workload))
     )
@@ -233,7 +237,7 @@ def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> li
 
     Args:
         pool: Published results. A run that was published twice is counted once.
-        excluded: Runs that are not counted, because they are compared with the reference.
+        excluded: Runs to exclude, because they will be compared with the reference points.
     """
     seen = run_keys(excluded)
     epochs_by_batch: dict[int, list[float]] = {}
@@ -257,9 +261,9 @@ def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> li
 
 
 def run_keys(runs: Iterable[Run]) -> set[tuple[int, int]]:
-    """Return keys that identify runs.
+    """Return a key that identifies each run.
 
-    A key has the start in seconds, and the length in hundredths of a second.
+    The key contains the start time in seconds and the duration in hundredths of a second.
     """
     return {
         (round(run.start_ms / 1e3), round(run.seconds * 100))
@@ -269,7 +273,7 @@ def run_keys(runs: Iterable[Run]) -> set[tuple[int, int]]:
 
 
 def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] = ()) -> Point:
-    """Return the reference point for the `epochs` of runs with a batch size."""
+    """Compute the reference point from the epochs of runs with the same batch size."""
     mean, retained = _olympic_mean(epochs)
     return Point(batch, mean, statistics.pstdev(epochs), retained, len(epochs), tuple(sources))
 
@@ -282,10 +286,10 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
     Args:
         batch: The batch size.
         points: Reference points at other batch sizes.
-        interpolated_runs: Number of runs that an interpolated point counts as.
+        interpolated_runs: Number of runs that is assigned to an interpolated point.
 
     Returns:
-        The point, or None outside of the range of batch sizes in `points`.
+        The reference point, or None if `batch` is outside of the range of `points`.
     """
     below = max(
         (point for point in points if point.batch <= batch),

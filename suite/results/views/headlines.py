@@ -1,6 +1,6 @@
-"""Headlines of a report: a sentence per workload.
+"""Headlines of a report: a sentence for each workload.
 
-A headline contains the best result, its hardware, its speedup, and the number of runs.
+A headline states the best result, its hardware, its speedup, and the number of runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def headlines(
 
     Each sentence is returned with the results that it mentions.
 
-    Times to target come before throughput, and workloads without a measured result come last.
+    Sentences on times to target precede sentences on throughput. Workloads without a measured
+    result come last.
     """
     kinds = grouped(
         results,
@@ -88,13 +89,12 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
 def _selected(
     measured: Sequence[Result], to_target: bool
 ) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
-    """Return the results of a headline.
+    """Choose the results that a headline mentions.
 
-    The results are the series, the best result, the best results of other frameworks, and all
-    candidates.
+    Returns the series, the best result, the best results of other frameworks, and all candidates.
 
-    The series with the hardest target is selected. For throughput, each framework and system is
-    represented by a single series, because different systems do different work.
+    The series with the hardest target is chosen. For throughput, each framework and system is
+    represented by a single series.
     """
     all_candidates = all_series(measured)
     if not to_target:
@@ -117,7 +117,7 @@ def _selected(
 
 
 def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> str:
-    """Return the settings that distinguish a headline's series from the other candidates."""
+    """Return the settings that distinguish a headline's series from other candidates."""
     firsts = [candidate.fewest for candidate in candidates]
     names = [place_of(result) for result in firsts]
     texts = distinct_labels(
@@ -130,8 +130,8 @@ def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> s
 def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
     """Return the result with which the best result is compared.
 
-    This result is the baseline. If the baseline is the best result, the result on the next larger
-    device count is returned.
+    Usually, the result is the baseline. If the baseline is the best result, the result on the next
+    larger device count is returned.
     """
     return (series.baseline,) if best.key != series.baseline.key else series.further_results[:1]
 
@@ -139,10 +139,10 @@ def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
 def _speedup(
     series: Series[Result], best: Result, compared: Sequence[Result], shared: Sequence[str]
 ) -> list[str]:
-    """Return the comparison of the best result with the baseline.
+    """Describe the comparison of the best result with the baseline.
 
-    If the baseline is the best result, the baseline is compared with the result on the next larger
-    device count.
+    If the baseline is the best result, it is compared with the result on the next larger device
+    count.
     """
     sentences = []
     for result in compared:
@@ -163,7 +163,7 @@ def _speedup(
 
 
 def _run_counts(best: Result, compared: Sequence[Result]) -> str:
-    """Return the number of runs behind a headline as text."""
+    """Describe how many runs a headline is based on."""
     counts = {len(result.runs) for result in (best, *compared)}
     if best.single_figure:
         return "A published figure without single runs"
@@ -175,7 +175,7 @@ def _run_counts(best: Result, compared: Sequence[Result]) -> str:
 
 
 def _where(result: Result) -> str:
-    """Return the devices and the framework as text.
+    """Describe the devices and the framework of a result.
 
     Examples: `on 8 × V100 with PyTorch`, `on 2 devices (1 core of AMD EPYC) with MXNet`.
     """
@@ -196,13 +196,13 @@ def _where(result: Result) -> str:
 
 
 def _labels(result: Result, shared: Sequence[str]) -> str:
-    """Return, in brackets, the labels that not all results of the headline have."""
+    """Return the labels that only some results of the headline have, in brackets."""
     texts = [label for label in labels(result) if label not in shared]
     return f" ({clean(', '.join(texts), 120)})" if texts else ""
 
 
 def _kind(result: Result, shared: Sequence[str]) -> str:
-    """Return the profile and the labels that all results of the headline have."""
+    """Describe the profile and the labels that all results of the headline share."""
     ordered = sorted(shared, key=lambda label: label != result.profile)
     return clean(", ".join(ordered) or result.profile or "foreign logs", 120)
 

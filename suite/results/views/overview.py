@@ -1,8 +1,8 @@
 """Overview of a report: a matrix of frameworks and devices, or systems and workloads.
 
-Each speedup divides two cells of the same matrix. There are separate matrices for each profile, and
-for times to target and throughput. If a framework was measured on a system with several settings,
-the matrix shows a single series and the number of omitted results.
+Each speedup is the ratio of two cells of the same matrix. There is a separate matrix for each
+profile, and for times to target and throughput. If a framework was measured on a system with
+several settings, the matrix shows a single series and the number of omitted results.
 """
 
 from __future__ import annotations
@@ -42,17 +42,22 @@ PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 
 
 def order_of(result: Result) -> tuple[int, str, bool]:
-    """Return the sort key of a result: reference runs before demos, GPUs before CPUs."""
+    """Return a sort key of a result.
+
+    Reference runs precede demos, and GPUs precede CPUs.
+    """
     return PROFILES.get(result.profile, 3), result.profile, result.has_label(LabelKind.CPU)
 
 
 def is_reference(result: Result) -> bool:
-    """Check whether a suite result may be shown in a figure with published results."""
+    """Check whether a figure with published results may also show a suite result."""
     return result.profile == "reference" and not result.has_label(LabelKind.CPU)
 
 
 _MIN_ROWS = _MIN_COLUMNS = 2
-"""Minimum number of rows and columns. A smaller matrix would repeat the table of its results."""
+"""Minimum number of rows and columns of a matrix. A smaller matrix would repeat the table of its
+results.
+"""
 
 OVER_FEWEST = "Speedup over the fewest devices with the same settings"
 
@@ -64,7 +69,7 @@ OVER_SLOWEST = (
 
 @dataclass(frozen=True)
 class OverviewCell:
-    """Cell of a matrix: a result with its row and column."""
+    """A cell of a matrix: a result with its row and column."""
 
     names: Mapping[str, Any]
     """Values of the columns that identify the row of the cell."""
@@ -74,11 +79,11 @@ class OverviewCell:
     order: tuple[int, ...] = ()
     """Sort key of the column. Columns with equal keys are sorted by name."""
     detail: str = ""
-    """Submitter of the result, or a differing setting, if the row does not contain it."""
+    """Submitter of the result, or a differing setting, if the row does not show it."""
 
 
 def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
-    """Return the matrices of a report.
+    """Return the overview matrices of a report.
 
     A matrix with fewer than two rows or two columns is omitted.
     """
@@ -117,11 +122,12 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
 
 
 def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
-    """Return the series that represents several series.
+    """Return one series that represents several series.
 
-    The criteria in order are the hardest target, the most runs, and the most device counts.
+    The chosen series has the hardest target. Among several such series, the series with the most
+    runs is chosen, and then the series with the most device counts.
 
-    Speed is the last criterion, because otherwise an easier target would win.
+    Speed is the last criterion, because otherwise a series with an easier target would be chosen.
     """
 
     def rank(series: Series[Result]) -> tuple[Any, ...]:
@@ -140,9 +146,10 @@ def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
 
 
 def target_difficulty(result: Result) -> tuple[float, ...]:
-    """Return the target values in order of metric names.
+    """Return a sort key for the difficulty of a result's targets.
 
-    A higher value means a harder target. Values of metrics that improve as they fall are negated.
+    The key contains the target of each metric in order of metric names. Targets of metrics that
+    improve as they fall are negated, so that a higher value always means a harder target.
     """
     values = []
     for metric, value in sorted((result.targets or {}).items()):
@@ -155,9 +162,9 @@ def target_difficulty(result: Result) -> tuple[float, ...]:
 
 
 def place_of(result: Result) -> tuple[str, str, str]:
-    """Return framework, system, and device.
+    """Return the framework, the system, and the device of a result.
 
-    Results of a workload with equal values differ only in settings.
+    Results of a workload with equal framework, system, and device differ only in settings.
     """
     return result.framework, result.system, result.device_name or result.device
 
@@ -171,7 +178,7 @@ def device_text(name: str) -> str:
 
 
 def several_nodes(result: Result) -> int | None:
-    """Return the number of nodes, or None for a single node."""
+    """Return the number of nodes of a result, or None for a single node."""
     return result.nodes if (result.nodes or 1) > 1 else None
 
 
@@ -181,7 +188,10 @@ def _names(result: Result) -> dict[str, Any]:
 
 
 def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of a workload, with series as rows and device counts as columns."""
+    """Return the cells of a workload.
+
+    The rows are series and the columns are device counts.
+    """
     listed = all_series(results)
     firsts = [series.fewest for series in listed]
     targets = [
@@ -202,7 +212,7 @@ def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
 def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
     """Return the cells of several workloads.
 
-    The cells contain the chosen series of each framework, system, and device.
+    The cells contain the chosen series for each framework, system, and device.
     """
     places = grouped(
         all_series(results), lambda series: (*place_of(series.fewest), series.fewest.workload)
@@ -224,9 +234,9 @@ def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def _batch_per_device(pairs: Sequence[tuple[Result, Series[Result]]]) -> tuple[str, ...]:
-    """Return the name of the batch setting if the global batch depends on the devices.
+    """Return the name of the batch setting if the batch size follows from the devices.
 
-    The row already contains the number of devices.
+    The setting is then omitted, because the row already contains the number of devices.
     """
     batches = {(result.devices, result.global_batch_size) for result, _ in pairs}
     devices = {result.devices for result, _ in pairs}
@@ -239,7 +249,7 @@ def _speedup(series: Series[Result], result: Result) -> float | None:
 
 
 def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of foreign logs.
+    """Return the cells for logs of other programs.
 
     If several systems have the same name in their logs, the names of their folders are added.
     """
@@ -272,7 +282,7 @@ def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
 def against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
     """Add the ratio to the slowest comparable result to each cell.
 
-    A result without a number of devices or a round has no ratio.
+    A result with an unknown number of devices or an unknown round has no ratio.
     """
 
     def kind(result: Result) -> tuple[Any, ...]:
@@ -308,7 +318,7 @@ def overview_matrix(
         title: Heading of the first table.
         cells: The cells of the matrix.
         prices: Prices of devices.
-        over: Description of the ratios, for the line above their table.
+        over: Description of the ratios, for the line above the table of ratios.
         below: Sentences below the first table.
         left_out: Number of results that the matrix does not show.
         smallest: True to include a matrix with fewer than two rows or two columns.
@@ -403,7 +413,7 @@ def _table(
     ending: str,
     shared: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a matrix: names, a number per column, notes, and results."""
+    """Yield the rows of a matrix: names, a number for each column, notes, and results."""
     columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known_cells})]
     members_by_names = grouped(
         known_cells, lambda pair: tuple(pair[0].names[name] for name in kept)
@@ -419,7 +429,10 @@ def _table(
 
 
 def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
-    """Return the notes of a row. The notes of a single cell begin with the column's name."""
+    """Return the notes of a row.
+
+    A note on a single cell begins with the name of the cell's column.
+    """
     every = []
     for cell in members:
         every.append(
@@ -447,7 +460,7 @@ def _stated(result: Result) -> tuple[str, ...]:
 
 
 def division(result: Result) -> tuple[str, ...]:
-    """Return the label of an open-division result from another submitter.
+    """Return the label for an open-division result of another submitter.
 
     The tuple is empty for all other results.
     """
@@ -455,7 +468,10 @@ def division(result: Result) -> tuple[str, ...]:
 
 
 def _sortable(value: Any) -> tuple[float, str]:
-    """Return a sort key: None first, numbers by size, text alphabetically."""
+    """Return a sort key.
+
+    None precedes numbers, which are sorted by size. Text follows in alphabetical order.
+    """
     return (
         (float(value), "") if isinstance(value, (int, float)) else (-1.0, str(value or "").lower())
     )

@@ -1,4 +1,4 @@
-"""Overview of published results: times of submitters or systems per workload."""
+"""Overview of published results: times of submitters or systems for each workload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from suite.results.views.overview import (
 from suite.results.views.section import Section
 
 _USUAL_COUNT = 8
-"""Usual number of accelerators in a node. The overview of published results compares results
+"""Most common number of accelerators in a node. The overview of published results compares results
 with this number of accelerators.
 """
 
@@ -26,9 +26,9 @@ with this number of accelerators.
 def published_overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
     """Return a matrix of the fastest published result per accelerator model and round.
 
-    The matrix compares results on eight accelerators, or on the most frequent number if there are
-    no results on eight. A result of the open division is shown only if there is no result of the
-    closed division.
+    The matrix compares results on eight accelerators. If there are no such results, the matrix
+    compares results on the most frequent number of accelerators. A result of the open division is
+    shown only if there is no result of the closed division.
     """
     timed = [result for result in results if result.to_target and result.seconds and result.devices]
     timed = [result for result in timed if result.round != ARTICLE]

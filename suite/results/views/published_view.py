@@ -1,6 +1,6 @@
 """`suite published list`: published results of MLPerf rounds and of the DGX-1 article.
 
-Filters select the results.
+The user selects results with filters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from suite.results.views.published_overview import published_overview
 from suite.results.views.section import Section, View
 
 Cell = int | float | str | None
-"""Value of a cell in a published file. None for an empty cell."""
+"""Value of a cell in a CSV file of published results. None for an empty cell."""
 OPTIONS: Mapping[str, Sequence[str]] = {
     "round": ("round",),
     "submitter": ("submitter",),
@@ -35,20 +35,20 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "framework": ("framework", "printed_framework"),
     "system": ("system", "system_description"),
 }
-"""Fields of `PublishedRow` that each filter compares.
+"""Maps each filter to the fields of `PublishedRow` with which the filter is compared.
 
-A user separates several values of a filter by commas.
+A filter may have several values, separated by commas.
 """
 _MATCHES_PART = ("framework", "system")
 """Filters for which a part of the value is enough."""
 _DISPENSABLE = (*EPOCH_COLUMNS.values(), "target", "batch", "framework", "failed", "runs")
 """Columns that are left out of a table that is too wide, in this order."""
 _MAX_WIDTH = 115
-"""Maximum number of characters of a table's width, without footnote marks."""
+"""Maximum width of a table in characters, without footnote marks."""
 _MAX_CELL = 28
-"""Maximum number of characters of a text cell. Longer texts are cut."""
+"""Maximum number of characters in a text cell. Longer texts are cut."""
 _TIME_CHARACTERS = 10
-"""Number of characters of a time or cost in a table."""
+"""Width of a time or cost column in characters."""
 
 
 _FLOPS_OF_SAMPLE: Mapping[str, float] = {
@@ -64,9 +64,10 @@ counted.
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow:
-    """Published result as a row of the list.
+    """A published result as a row of the list.
 
-    The fields that are declared as columns are the columns of files, in this order.
+    The fields that are declared with `column` are the columns of the written files, in the same
+    order.
     """
 
     round: str = column("Round, or the article")
@@ -102,13 +103,13 @@ class PublishedRow:
 
     result: Result
     printed_framework: Cell = None
-    """Framework with its version, as in the published results."""
+    """Framework with its version, as written in the published results."""
     system_description: Cell = None
     notes: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def failed(self) -> int | None:
-        """Return the number of failed runs, or None if it is 0 or unknown."""
+        """Return the number of failed runs, or None if no run failed or the number is unknown."""
         if (
             not isinstance(self.runs, int)
             or not isinstance(self.runs_successful, int)
@@ -220,7 +221,10 @@ def _bf16_peak_share(result: Result) -> float | None:
 
 
 def _parse_cell(text: str) -> Cell:
-    """Return a cell as a number if possible, otherwise as text. Empty cells return None."""
+    """Convert a cell to a number if possible. Otherwise return the cell as text.
+
+    Returns None for an empty cell.
+    """
     match = re.fullmatch(r"\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", text)
     if match is None:
         return text or None
@@ -228,10 +232,10 @@ def _parse_cell(text: str) -> Cell:
 
 
 def _section(rows: Sequence[PublishedRow]) -> Section:
-    """Return the section with the table.
+    """Return the section that contains the table.
 
-    Values that all rows have in common become labeled lines above the table. Columns that do not
-    fit are omitted.
+    Values that are equal in all rows are shown as labeled lines above the table. Columns that do
+    not fit are omitted.
     """
     table = DataTable.from_rows(map(_table_row, rows)).without_empty()
     common = {}
@@ -308,10 +312,10 @@ def _with_name(rows: Sequence[PublishedRow], option: str, text: str) -> list[Pub
     Args:
         rows: The rows.
         option: Name of the filter.
-        text: Names, separated by commas. A substring is sufficient for a framework or a system.
+        text: Names, separated by commas. A substring of a framework or system name is sufficient.
 
     Raises:
-        ValueError: No row has a given name.
+        ValueError: No row matches one of the names.
     """
     names = [_normalized_name(option, name) for name in text.lower().split(",")]
     values = [(row, _values(row, option)) for row in rows]
@@ -341,10 +345,9 @@ def _values(row: PublishedRow, option: str) -> list[str]:
 
 
 def _fits(option: str, name: str, values: Sequence[str]) -> bool:
-    """Check whether a name matches the values of a row.
+    """Check whether a name in a filter matches the values of a row.
 
-    A name matches if it is equal to a value. For some filters, a substring of a value is
-    sufficient.
+    A name matches if it is equal to a value. Some filters also match a substring of a value.
     """
     if option not in _MATCHES_PART:
         return name in values
@@ -352,7 +355,7 @@ def _fits(option: str, name: str, values: Sequence[str]) -> bool:
 
 
 def _with_chips(rows: Sequence[PublishedRow], text: str) -> list[PublishedRow]:
-    """Return the rows with a given number of chips.
+    """Return the rows with the given numbers of chips.
 
     Args:
         rows: The rows.
@@ -360,7 +363,7 @@ def _with_chips(rows: Sequence[PublishedRow], text: str) -> list[PublishedRow]:
             chips (CPUs only).
 
     Raises:
-        ValueError: The text is invalid, or no row has the number of chips.
+        ValueError: The text is invalid, or no row has a given number of chips.
     """
     ranges = []
     for part in text.split(","):

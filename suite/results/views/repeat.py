@@ -1,4 +1,4 @@
-"""Commands to run next.
+"""Commands that a report suggests to run next.
 
 The commands repeat a result with the settings in its `run.json`, or resume interrupted runs.
 """
@@ -17,9 +17,9 @@ from suite.results.ratios import MINIMUM_RUNS
 from suite.results.text import clean
 
 RESUMABLE = ("interrupted", "hung", "rank_died")
-"""Statuses of runs that ended early for a reason outside of the training."""
+"""Statuses of runs that ended early for a reason that is unrelated to the training."""
 _REPLACED_KEYS = ("gpus", "output", "resume", "runs")
-"""Keys that a command for a new measurement replaces or resets to their defaults."""
+"""Override keys that a command for a new measurement replaces or resets to their defaults."""
 
 
 def next_commands(result: Result) -> tuple[str, ...]:
@@ -43,9 +43,10 @@ def repeating_commands(result: Result) -> tuple[str, ...]:
 
 
 def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
-    """Return a command with the settings in the `run.json` of a result.
+    """Return a command that runs a result's job again with additional overrides.
 
-    Some overrides are omitted. The command is quoted for a shell.
+    The settings are read from the `run.json` of the result. Keys in `_REPLACED_KEYS` are omitted.
+    The command is quoted for a shell.
     """
     if result.round != OURS:
         return ()
@@ -60,7 +61,7 @@ def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
 
 
 def resuming_commands(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return an explanation and the commands that resume the runs of each output folder."""
+    """Return the command that resumes the runs of each output folder, with explanations."""
     folders = dict.fromkeys(
         Path(run.path).absolute().parents[1 if Path(run.path).is_dir() else 2]
         for run in runs
@@ -76,5 +77,5 @@ def resuming_commands(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _is_run_of_the_suite(path: Path) -> bool:
-    """Check whether the folder of a log, or the folder at `path`, contains a `run.json`."""
+    """Check whether the folder of a log, or the folder `path`, contains a `run.json`."""
     return ((path if path.is_dir() else path.parent) / RUN_FILE).is_file()

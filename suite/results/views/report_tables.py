@@ -1,4 +1,4 @@
-"""Groups results into the tables of a report and assigns a title to each table."""
+"""Group results into the tables of a report, and choose a title for each table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from suite.results.views.overview import order_of, target_difficulty
 def group_into_tables(results: Sequence[Result]) -> list[list[Result]]:
     """Group results into tables.
 
-    The results of a table have the same workload, profile, and system. Foreign results of a table
-    have the same workload.
+    The results in a table have the same workload, profile, and system. Results of other programs
+    are grouped only by workload.
 
-    Times to target come before throughput, and reference runs before demos.
+    Tables of times to target precede tables of throughput, and reference runs precede demos.
     """
 
     def kind(result: Result) -> tuple[Any, ...]:
@@ -53,7 +53,7 @@ def _order(result: Result) -> tuple[Any, ...]:
 
 
 def titles(tables: Sequence[Sequence[Result]]) -> list[str]:
-    """Return unique titles of tables, such as `NCF demo, PyTorch 2.11.0, AMD EPYC`."""
+    """Return a unique title for each table, such as `NCF demo, PyTorch 2.11.0, AMD EPYC`."""
     return named_apart([table[0] for table in tables], [_title(table) for table in tables])
 
 

@@ -1,4 +1,4 @@
-"""`suite report`: the results of runs in tables.
+"""`suite report`: tables of the results of runs.
 
 The report also contains speedups, failed runs, and unreadable log lines.
 """
@@ -47,7 +47,7 @@ def report(
         runs: The runs, including failed runs.
         prices: Prices of devices, for a column with the cost of each result.
         against: Baseline for an additional table of ratios. None omits the table.
-        verbose: True to include settings with default values.
+        verbose: True to include settings that have their default value.
         next_steps: True to append the folder of the logs and the command for the HTML page.
 
     Raises:
@@ -71,7 +71,7 @@ def report(
 
 
 def with_single_title(view: View) -> View:
-    """Return a report whose title and notice are those of its only table.
+    """Move the title and the notice of a report's only table to the report.
 
     The table must be the first section.
     """
@@ -85,9 +85,10 @@ def with_single_title(view: View) -> View:
 
 
 def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
-    """Return a row for each result.
+    """Return a table with a row for each result.
 
-    A row has every column, the speedup over the baseline of its series, and the cost.
+    A row contains all columns of `Result`, the speedup over the baseline of the series, and the
+    cost.
     """
     over = speedups(results)
     names = [item.name for item in fields(Result) if item.name not in HIDDEN]
@@ -109,7 +110,7 @@ def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
 
 
 def _problem_sections(runs: Sequence[Run]) -> Iterator[Section]:
-    """Yield sections of failed, unfinished, and copied runs, and of unreadable lines."""
+    """Yield sections on failed, unfinished, and copied runs, and on unreadable lines."""
     failed = [run for run in runs if not (run.succeeded or run.running or run.copy_of)]
     running = [run for run in runs if run.running]
     for title, kind, listed in (

@@ -1,6 +1,6 @@
 """Sentences below a table of results.
 
-The sentences are about the division, speedups, disagreements, and the use of the machine.
+The sentences describe the division, speedups, disagreements, and the use of the machine.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from suite.results.views.speedup_text import (
 )
 
 _MAX_REASONS, _MAX_PARTS = 4, 4
-"""Maximum number of reasons for the open division, and of model differences per reason, without
-`--verbose`.
+"""Maximum number of reasons for the open division, and maximum number of model differences per
+reason, without `--verbose`.
 """
 
 
@@ -51,7 +51,7 @@ def open_division_sentence(deviations: Sequence[Deviation], verbose: bool = Fals
 
 
 def _reason_text(deviation: Deviation, verbose: bool) -> str:
-    """Return a reason as text.
+    """Describe a reason for the open division.
 
     Examples: `data set is ml-demo instead of ml-20m`, `model differs in mf_dim, mlp_layer_sizes`.
     """
@@ -70,9 +70,9 @@ def _reason_text(deviation: Deviation, verbose: bool) -> str:
 
 
 def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str]) -> list[str]:
-    """Return the notes of a row.
+    """Return the notes on a result in a row of a table.
 
-    The notes are labels, deviations from the closed rules, and the method of the score.
+    The notes contain labels, deviations from the closed division, and the method of the score.
     """
     texts = [text for text in (*division(result), *labels(result)) if text not in shared]
     texts += [
@@ -83,7 +83,7 @@ def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str
 
 
 def mean_text(result: Result) -> str:
-    """Return how the values of a result are averaged: `olympic mean of 8 of 10 runs`.
+    """Describe how the runs of a result are averaged: `olympic mean of 8 of 10 runs`.
 
     The text is empty for a single run.
     """
@@ -93,7 +93,7 @@ def mean_text(result: Result) -> str:
 
 
 def speedup_sentences(table: Sequence[Result], over: Mapping[str, Ratio]) -> list[str]:
-    """Return sentences on the speedups of a table: size, factors, and confidence."""
+    """Return sentences on the speedups in a table: their size, factors, and confidence."""
     compared = [
         result for result in table if result.key in over and over[result.key].value is not None
     ]
@@ -127,7 +127,7 @@ def speedup_sentences(table: Sequence[Result], over: Mapping[str, Ratio]) -> lis
 
 
 def disagreement_sentences(table: Sequence[Result]) -> list[str]:
-    """Return sentences on runs of an experiment that differ between output folders."""
+    """Return sentences on results whose times differ between output folders."""
     sentences = []
     for found in find_disagreements(table):
         result, parts = found.result, []
@@ -153,9 +153,9 @@ def disagreement_sentences(table: Sequence[Result]) -> list[str]:
 
 
 def share_sentences(table: Sequence[Result]) -> list[str]:
-    """Return the fractions of time spent on evaluation and on waiting for data.
+    """Return sentences on the fractions of time for evaluation and waiting for data.
 
-    The sentences are for tables without columns for the components of the time.
+    Tables without columns for the components of the time use these sentences.
     """
     if any(result.parts is not None for result in table):
         return []
@@ -174,7 +174,7 @@ def share_sentences(table: Sequence[Result]) -> list[str]:
 def relative_path_text(path: str) -> str:
     """Return a path as sanitized text.
 
-    A path below the working directory is made relative to that directory.
+    A path below the working directory is converted to a relative path.
     """
     absolute = Path(path).absolute()
     here = Path.cwd()

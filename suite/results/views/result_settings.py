@@ -1,6 +1,6 @@
 """Settings of results in a report.
 
-Settings that differ are columns, and common settings are labeled lines.
+Settings that differ are shown as columns. Settings that are equal are shown as labeled lines.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from suite.results.text import clean
 from suite.results.views.overview import several_nodes
 
 _MAX_SETTING_COLUMNS = 4
-"""Maximum number of setting columns. If more settings differ, only the settings that are needed to
-distinguish the results are shown.
+"""Maximum number of setting columns. If more settings differ, only the settings that distinguish
+the results are shown.
 """
 
 _NAMED_ELSEWHERE = (
@@ -34,15 +34,15 @@ _NAMED_ELSEWHERE = (
     "global_batch_size",
     "batch_unit", "sample_unit", "clock",
 )  # fmt: skip
-"""Settings that are already in the title, the labeled lines, or a column of every table."""
+"""Settings that the title, the labeled lines, or a column of every table already show."""
 
 _USUALLY_DEFAULT = (
     "rules", "batch_rule", "lr_scaling", "linear_backend", "thread_waiting", "cores_per_device",
     "threads_per_device",
     "data_fingerprint", "max_epochs", "hyperparameter_set", "graphs", "kernels", "variant", "stop",
 )  # fmt: skip
-"""Settings whose defaults follow from the workload, the framework, and the profile. `--verbose`
-shows these settings.
+"""Settings whose defaults depend on the workload, the framework, and the profile. They are shown
+only with `--verbose`.
 """
 
 _DEMO_LABELS = ("cpu", "demo", "synthetic")
@@ -54,7 +54,7 @@ def setting_columns(
 ) -> dict[str, list[Any]]:
     """Return the columns that identify the rows of a table.
 
-    The columns are framework, devices, nodes, and the settings that differ.
+    The columns are framework, devices, nodes, and all settings that differ.
     """
     ours = bool(table[0].profile)
     columns: dict[str, list[Any]] = {}
@@ -85,7 +85,7 @@ _WITH_FRAMEWORK = ("framework_version", "linear_backend", "graphs", "kernels", "
 def _of_frameworks(table: Sequence[Result], difference: SettingsDifference) -> list[str]:
     """Return the settings that differ only between frameworks.
 
-    These settings have no column, because the column of frameworks represents them.
+    These settings have no column, because the framework column already distinguishes them.
     """
     frameworks = {result.framework for result in table}
     names = []
@@ -105,7 +105,10 @@ def setting_facts(
     shared: Sequence[str],
     verbose: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the labeled lines above a table, which contain the settings of all results."""
+    """Yield the labeled lines above a table.
+
+    The lines contain the settings that all results share.
+    """
     first = table[0]
     common = difference.common
     if first.to_target and "targets" in common:
@@ -152,7 +155,7 @@ def setting_facts(
 def _common_settings(
     first: Result, difference: SettingsDifference, tables: Sequence[Sequence[Result]], verbose: bool
 ) -> list[str]:
-    """Return the common settings of a table that differ from their defaults, as text.
+    """Describe the common settings of a table that differ from their defaults.
 
     Hyperparameters are included if tables of the document have different values for the same
     workload.

@@ -28,7 +28,7 @@ NOTICES: Mapping[str, str] = {
     "synthetic": "SYNTHETIC DATA: this measures throughput only. Not an MLPerf result.",
     "": "Foreign logs.",
 }
-"""Notice above every table of a profile."""
+"""Maps each profile to the notice above its tables."""
 
 
 def results_section(
@@ -38,15 +38,15 @@ def results_section(
     tables: Sequence[Sequence[Result]] = (),
     verbose: bool = False,
 ) -> Section:
-    """Return the section of a table.
+    """Return the report section with a table of results.
 
     Args:
         table: Results of one table from `group_into_tables`.
         prices: Prices of devices, for a column with the cost of each result.
         title: Heading of the section.
-        tables: All tables of the document. Hyperparameters that differ between tables of the same
-            workload are included.
-        verbose: True to include settings with default values.
+        tables: All tables of the document. The section also shows hyperparameters that differ
+            between tables of the same workload.
+        verbose: True to include settings that have their default value.
     """
     first = table[0]
     difference = settings_difference(table)
@@ -101,9 +101,10 @@ def _data_words(dataset: str) -> str:
 
 
 def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
-    """Return the measured columns of a row.
+    """Return the columns of a result that were measured.
 
-    The speedup is one of the first columns, so that a table that is too wide shows it first.
+    The speedup is one of the first columns, so that a table that is split into several tables shows
+    it first.
     """
     required = result.runs_required
     several = result.to_target and result.runs_successful > 1
@@ -130,15 +131,15 @@ def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
 
 
 _SMALL_PART = 0.02
-"""Fraction of the time to target below which a component of the time has no column. The fraction
-must be this small in all results.
+"""Fraction of the time to target below which a component of the time is negligible. The column of a
+component is removed if the component is negligible in all results.
 """
 
 
 def _without_small_parts(table: DataTable) -> DataTable:
     """Return the table without columns for negligible components of the time.
 
-    A negligible wait for data is added to training.
+    If the time spent waiting for data is negligible, it is added to training.
     """
     for name in ("seconds_data_wait", "seconds_other"):
         if name not in table:

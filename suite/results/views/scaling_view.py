@@ -1,4 +1,4 @@
-"""`suite scaling`: predictions and measured results in a table.
+"""`suite scaling`: a table of predictions and measured results.
 
 The module also prints the validation of the scaling model.
 """
@@ -40,7 +40,7 @@ _RANGES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "device_hours_range": ("device_hours", figure_text),
     "cost_range": ("cost", cost_text),
 }
-"""Columns of ranges, with the bounded column and the number format."""
+"""Maps each range column to the column that is bounded and to the number format."""
 _SHOWN = (
     "devices", "kind", "global_batch_size", "seconds_per_epoch", "epoch_range",
     "samples_per_second",
@@ -48,18 +48,18 @@ _SHOWN = (
     "device_hours",
     "device_hours_range", "cost", "cost_range", "scaling_efficiency", "binds",
 )  # fmt: skip
-"""Columns of tables.
+"""Columns of the printed tables.
 
-The bounds of a value are combined into one column, such as `90.8–104.8 s`. Only files contain all
-bounds.
+A range column combines the two bounds of a value, such as `90.8–104.8 s`. Files contain separate
+columns for the bounds.
 """
 _KEY_COLUMNS = _SHOWN[:3]
 _WORST_SHOWN = 12
-"""Maximum number of results with the largest errors that the validation shows."""
+"""Maximum number of rows in the list of results with the largest errors."""
 
 
 def scaling_view(predictions: Sequence[Prediction]) -> View:
-    """Return predictions as a document."""
+    """Convert predictions to the output of `suite scaling`."""
     introduction = (
         "Rows of kind prediction were not measured. suite scaling --validate shows the errors of"
         " such predictions for published results."
@@ -118,9 +118,9 @@ def _shown_table(prediction: Prediction) -> DataTable:
 
 
 def _with_ranges(prediction: Prediction) -> DataTable:
-    """Return the table of a prediction with the columns of `_RANGES`.
+    """Return the table of a prediction with the columns of `_RANGES` added.
 
-    Measured rows have no range.
+    The range columns of measured rows are empty.
     """
     table = prediction.table
     for name, (figure, text) in _RANGES.items():
@@ -129,7 +129,10 @@ def _with_ranges(prediction: Prediction) -> DataTable:
 
 
 def _range(row: PredictionRow, figure: str, text: Callable[[float], str]) -> str:
-    """Return the bounds of a value as text with its unit, or an empty string."""
+    """Format the lower and upper bound of a value with the unit, as in `90.8–104.8 s`.
+
+    The string is empty if the row has no bounds.
+    """
     middle, low, high = row.bounded(figure)
     if middle is None or low is None or high is None:
         return ""
@@ -137,7 +140,11 @@ def _range(row: PredictionRow, figure: str, text: Callable[[float], str]) -> str
 
 
 def _answers(rows: Sequence[PredictionRow]) -> Iterator[str]:
-    """Yield sentences on the device counts with the shortest time and fewest device-hours."""
+    """Yield sentences on the best device counts.
+
+    One sentence describes the device count with the shortest time, another the device count with
+    the fewest device-hours.
+    """
     with_times = [row for row in rows if row.seconds and row.device_hours]
     if not with_times:
         return
@@ -163,19 +170,19 @@ def _kind_text(row: PredictionRow) -> str:
 
 
 def _bounds_text(row: PredictionRow, figure: str, text: Callable[[float], str]) -> str:
-    """Return the bounds of a value as text, such as ` (2.8 s to 3.7 s)`.
+    """Format the lower and upper bound of a value in parentheses: ` (2.8 s to 3.7 s)`.
 
-    The text is empty for a measured row.
+    The string is empty for a measured row.
     """
     _, low, high = row.bounded(figure)
     return f" ({text(low)} to {text(high)})" if low and high else ""
 
 
 def validation_view(result: Validation) -> View:
-    """Return the validation of the scaling model.
+    """Convert a validation of the scaling model to the output of the command.
 
-    The validation contains the errors of the model and of simpler rules, the limits, later rounds,
-    and the largest errors.
+    The command is `suite scaling --validate`. The output contains the errors of the scaling model
+    and of simpler rules, the limits, results of later rounds, and the largest errors.
     """
     left_out = ", ".join(f"{reason} ({count})" for reason, count in result.left_out.items())
     count = sum(map(len, result.families))

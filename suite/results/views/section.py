@@ -17,17 +17,17 @@ DEVICES_NOT_KNOWN = (
     "the number of devices is not known; it is a CPU system, or system.json is missing above its"
     " logs"
 )
-"""Reason why a foreign result cannot be compared by number of devices."""
+"""Reason why a result of another program cannot be compared by number of devices."""
 
 
 class SectionKind(enum.Enum):
-    """Content of a section, for code that depends on the content."""
+    """Type of a section, for code that treats some sections differently."""
 
     OTHER = enum.auto()
     OVERVIEW_SPEEDUPS = enum.auto()
-    """Speedups of the cells in an overview."""
+    """Speedups between the cells of an overview."""
     RESULTS = enum.auto()
-    """Results of one table, in the order of `group_into_tables`."""
+    """A table of results. The tables are in the order of `group_into_tables`."""
     STUDY = enum.auto()
     ALL_REDUCE = enum.auto()
     FAILED_RUNS = enum.auto()
@@ -35,50 +35,54 @@ class SectionKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Section:
-    """Heading, paragraphs, labeled lines, a table, commands, and bullets.
+    """Section of a view, which contains text, a table, and commands.
 
-    All texts are plain text that is not yet escaped.
+    A section has a heading, paragraphs, labeled lines, a table, commands, and bullets. All strings
+    are plain text, which must still be escaped for Markdown or HTML.
     """
 
     title: str = ""
     above: tuple[str, ...] = ()
     """Paragraphs before the table."""
     table: DataTable | None = None
-    """Table that suite.results.render.tables can format.
+    """Table that suite.results.render.text_table can format.
 
-    Texts in the column `notes` (tuples of strings) become footnotes.
+    The texts in the column `notes` (tuples of strings) become footnotes.
     """
     commands: tuple[str, ...] = ()
-    """Commands for the user, after the table.
+    """Commands for the user, which follow the table.
 
-    Commands are never wrapped. Text from logs in commands must be quoted for a shell.
+    Commands are never wrapped. Text from logs must be quoted for a shell before it is used in a
+    command.
     """
     below: tuple[str, ...] = ()
     """Bullets at the end of the section."""
     keys: int = 1
-    """Number of leading columns that identify a row. If a table is too wide, each of its
-    continuations repeats these columns.
+    """Number of leading columns that identify a row. If a table is too wide, it is split, and
+    each new table repeats these columns.
     """
     of: tuple[tuple[Columns, ...], ...] = ()
-    """For each row of the table, its runs or results. The filters of the page use them."""
+    """For each row of the table, its runs or results. The filters of the HTML page use them."""
     facts: tuple[tuple[str, str], ...] = ()
-    """At most six labeled lines before the table, as pairs of label and text."""
+    """Labeled lines before the table, as pairs (label, text). A section has at most six labeled
+    lines.
+    """
     kind: SectionKind = SectionKind.OTHER
     pieces: tuple[tuple[str, tuple[Columns, ...]], ...] = ()
-    """Labeled lines with the results that each line is about, for the filters of the page.
+    """Lines of text with the results that each line is about, for the filters of the HTML page.
 
-    Lines without results are about all results.
+    A line without results is about all results.
     """
 
 
 class ViewKind(enum.Enum):
-    """Content of a view, for code that depends on the content."""
+    """Type of a view, for code that treats some views differently."""
 
     OTHER = enum.auto()
     COMPARISON = enum.auto()
-    """Ratios of two sets of results."""
+    """Ratios between two sets of results."""
     CONVERGENCE = enum.auto()
-    """Epochs to target, compared with those of published runs."""
+    """Epochs to target of results, compared with the epochs of published runs."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class View:
     title: str
     sections: tuple[Section, ...]
     data: DataTable
-    """Unrounded values for CSV, JSON, and Parquet files.
+    """Unrounded data for CSV, JSON, and Parquet files.
 
     The column names include the units.
     """
@@ -101,7 +105,7 @@ class View:
 def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
     """Return the target and the data set of results as labeled lines.
 
-    Different values are joined, as in `ml-demo or ml-20m`.
+    If the results have different data sets, the names are joined, as in `ml-demo or ml-20m`.
     """
 
     def data_set(result: Result) -> str:
@@ -118,7 +122,7 @@ def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
 
 
 def target_and_data_text(results: Sequence[Result]) -> str:
-    """Return the target and the data set of results.
+    """Describe the target and the data set of results.
 
     Example: `target hit rate at 10 ≥ 0.635, data set ml-demo`.
     """
@@ -126,13 +130,19 @@ def target_and_data_text(results: Sequence[Result]) -> str:
 
 
 def result_labels(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Return for each result the labels that not all results have."""
+    """Return the labels that distinguish each result.
+
+    Labels that all results share are omitted.
+    """
     shared = shared_labels(results)
     return [tuple(label for label in labels(result) if label not in shared) for result in results]
 
 
 def with_error(value: float, error: float | None, unit: float) -> str:
-    """Format a value and its standard error, both multiplied by a unit: `41 ± 3`."""
+    """Format a value and its standard error, as in `41 ± 3`.
+
+    Both numbers are multiplied by `unit`.
+    """
     return figure_text(value * unit) + (
         "" if error is None else f" ± {figure_text(error * unit, 2)}"
     )

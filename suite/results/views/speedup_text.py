@@ -13,13 +13,13 @@ NOT_SEPARATED = "These logs do not separate setup from training, so time per epo
 
 
 def times_text(ratio: float) -> str:
-    """Format a ratio: `1.06× faster`, `1.28× slower`, `as fast`."""
+    """Describe a ratio: `1.06× faster`, `1.28× slower`, `as fast`."""
     amount = ratio_text(max(ratio, 1 / ratio))
     return AS_FAST if amount == "1.00" else f"{amount}× {'faster' if ratio > 1 else 'slower'}"
 
 
 def describe(speedup: Ratio) -> str:
-    """Return a speedup and its factors as a phrase.
+    """Describe a speedup and its factors.
 
     Example: `1.24× faster to target with the same number of epochs. Epochs …`
     """
@@ -35,7 +35,7 @@ def describe(speedup: Ratio) -> str:
 
 
 def speedup_headline(speedup: Ratio) -> str:
-    """Return the main sentence on a speedup.
+    """Return the main sentence about a speedup.
 
     Example: `1 → 2 devices: 2.10× faster to target with the same number of epochs.`
     """
@@ -60,7 +60,7 @@ def speedup_headline(speedup: Ratio) -> str:
 
 
 def speedup_details(speedup: Ratio) -> Iterator[str]:
-    """Yield the sentences on the factors of a speedup."""
+    """Yield the sentences about the factors of a speedup."""
     if speedup.total is None:
         return
     parts = []
@@ -79,7 +79,7 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
     if speedup.setup_explains_much:
         yield setup_sentence(speedup)
     factors = [result.scaling_factor or 1.0 for result in (speedup.before, speedup.after)]
-    if not math.isclose(*factors, rel_tol=1e-6):  # The published files contain rounded factors.
+    if not math.isclose(*factors, rel_tol=1e-6):  # the factors in the published files are rounded
         yield (
             f"The times are multiplied by the scaling factors {factors[0]:.6g} and"
             f" {factors[1]:.6g}."
@@ -87,9 +87,9 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
 
 
 def setup_sentence(speedup: Ratio) -> str:
-    """Return a sentence on how much of the difference in time is due to setup.
+    """Describe how much of the difference in time to target is due to setup.
 
-    The components of the time must be available for both results.
+    The logs of both results must contain the setup time.
     """
     before, after = speedup.before.parts, speedup.after.parts
     assert before is not None
@@ -104,9 +104,9 @@ def setup_sentence(speedup: Ratio) -> str:
 
 
 def interval_sentence(speedups: Iterable[Ratio]) -> str:
-    """Return a sentence on why speedups have no confidence interval.
+    """Explain why speedups have no confidence interval.
 
-    The text is empty if all speedups have an interval.
+    The sentence is empty if all speedups have a confidence interval.
     """
     without = [
         speedup for speedup in speedups if speedup.interval is None and speedup.value is not None

@@ -1,4 +1,4 @@
-"""Columns of study tables, by the names that study files use."""
+"""Columns of study tables, by the names that study files use for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from suite.results.scores import published_results
 from suite.results.series import Series, all_series
 
 _FORWARD_PASSES = {"train": 3, "forward_backward": 3}
-"""Multiply-adds of a step in each mode, relative to a forward pass.
+"""Number of multiply-adds of a training step in each mode, as a multiple of a forward pass.
 
 A backward pass has twice as many multiply-adds as a forward pass.
 """
@@ -30,27 +30,32 @@ _COST_COLUMNS = ("cost", "cost/million")
 
 @dataclass(frozen=True)
 class StudyLine:
-    """Line of a study table: values of the study's keys, and the matching result."""
+    """Line of a study table: the values of the study's keys, and the matching result."""
 
     values: Mapping[str, str]
-    """Value of each key of the study, in the order of the keys."""
+    """Maps each key of the study, in order, to the key's value in this line."""
     result: Result | None
-    """The result. None if all runs failed."""
+    """The result for these values, or None if all runs failed."""
     outcome: str = "measured"
-    """`measured`, `OOM`, `–` (impossible combination), `not run`, or the status of the run."""
+    """`measured`, `OOM`, `–` (the combination is not supported), `not run`, or the status of the
+    failed run.
+    """
     notes: tuple[str, ...] = ()
-    """Reason for a missing result, or labels and settings that only some lines have."""
+    """Reason why the result is missing, or labels and settings that only some lines have."""
 
 
 @dataclass(frozen=True)
 class StudyContext:
-    """The measured lines of a study, in order, and the prices of devices."""
+    """The measured lines of a study in order, and the prices of devices."""
 
     lines: Sequence[StudyLine]
     prices: Prices | None = None
 
     def series_of(self, result: Result) -> Series[Result] | None:
-        """Return the series of a result, or None without a time and a throughput."""
+        """Return the series of a result.
+
+        Returns None for a result with neither a time to target nor a throughput.
+        """
         return self._series.get(result.key)
 
     @functools.cached_property
@@ -59,10 +64,7 @@ class StudyContext:
         return {result.key: series for series in all_series(results) for result in series}
 
     def similar_results(self, line: StudyLine, *keys: str) -> Iterator[Result]:
-        """Yield the results of the lines that have the same values as `line`.
-
-        Only the values of `keys` may differ.
-        """
+        """Yield the results of the lines that differ from `line` only in `keys`."""
         fixed_keys = [key for key in line.values if key not in keys]
         for candidate in self.lines:
             is_similar = all(candidate.values[key] == line.values[key] for key in fixed_keys)
@@ -71,13 +73,13 @@ class StudyContext:
 
 
 StudyValue = Callable[[Result, StudyLine, StudyContext], float | None]
-"""Function that computes a column of a study table. The arguments are a result, its line, and the
-study.
+"""Function that computes the value of a column. Its arguments are a result, the line of the result,
+and the study.
 """
 
 
 def column_value(name: str, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the value of a column in a line, or None if the value was not measured."""
+    """Return the value of a column for a line, or None if the value was not measured."""
     column = STUDY_COLUMNS[name]
     if line.result is None or column.value is None:
         return None
@@ -88,7 +90,8 @@ def column_value(name: str, line: StudyLine, context: StudyContext) -> float | N
 def column_names(listed: object) -> list[str]:
     """Return the column names of a study table.
 
-    The names are the valid names in the study file, or the default names, and the cost columns.
+    The names are the valid column names that the study file lists, and the cost columns. If the
+    study file lists no columns, the default names are used.
     """
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     existing = [name for name in names if name in STUDY_COLUMNS]
@@ -107,14 +110,15 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 
 def _field(name: str, factor: float = 1.0) -> StudyValue:
-    """Return a column function that reads a field of the result."""
+    """Return a column function that reads a field of the result and scales it."""
     return lambda result, line, context: _scaled(getattr(result, name), factor)
 
 
 def _link(name: str, factor: float) -> StudyValue:
-    """Return a column function that reads a value of the fitted link.
+    """Return a column function that reads a constant of the fitted link.
 
-    The link is fitted to the all-reduces of all sizes.
+    The constant is the latency, for example. The link is fitted to the all-reduces of all message
+    sizes.
     """
     return lambda result, line, context: _scaled(
         getattr(fit_link(result.all_reduces), name, None), factor
@@ -122,16 +126,16 @@ def _link(name: str, factor: float) -> StudyValue:
 
 
 def _all_reduce(value: Callable[[AllReduceTime], float]) -> StudyValue:
-    """Return a column function that averages over all runs that measured all-reduces."""
+    """Return a column function that averages `value` over the all-reduce runs of a result."""
     return lambda result, line, context: (
         fmean(map(value, result.all_reduces)) if result.all_reduces else None
     )
 
 
 def _per_sample(name: str, divisor: str, factor: float = 1.0) -> StudyValue:
-    """Return a column function that divides two sums over all runs.
+    """Return a column function that divides the sum of `name` by the sum of `divisor`.
 
-    The denominator is the sum of `divisor`.
+    Both sums are computed over all runs of a result.
     """
     quotient = share_of(name, [divisor])
     return lambda result, line, context: _scaled(quotient(result.runs, ""), factor)
@@ -152,7 +156,7 @@ def _bus_gb_per_second(times: AllReduceTime) -> float:
 
 
 def _seconds(result: Result) -> float | None:
-    """Return the time to target, or the run length without a target."""
+    """Return the time to target. For runs of fixed length, return the duration of the run."""
     return result.seconds if result.seconds is not None else result.run_seconds
 
 
@@ -169,9 +173,9 @@ def _mean_of_timed_steps(result: Result, line: StudyLine, context: StudyContext)
 
 
 def _ms_per_sample(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time per sample on a device in ms.
+    """Return the time per sample on one device in ms.
 
-    If the batch size is in tokens, the number of samples per step comes from the runs.
+    If the batch size is in tokens, the number of samples per step is computed from the runs.
     """
     batch = batch_per_device(result)
     if result.batch_unit not in ("", "samples"):
@@ -188,7 +192,10 @@ def _megapixels_per_second(result: Result, line: StudyLine, context: StudyContex
 
 
 def _tflops(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the TFLOP/s, with two floating-point operations per multiply-add."""
+    """Return the TFLOP/s of a result.
+
+    A multiply-add counts as two floating-point operations.
+    """
     multiply_adds, rate = result.model_multiply_adds, result.samples_per_second
     if not multiply_adds or not rate:
         return None
@@ -208,7 +215,7 @@ def _speedup(result: Result, line: StudyLine, context: StudyContext) -> float | 
 
 
 def _speedup_per_device(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the speedup divided by the ratio of device counts."""
+    """Return the speedup over the baseline divided by the ratio of device counts."""
     series = context.series_of(result)
     if series is None or not series.baseline.devices or not result.devices:
         return None
@@ -221,9 +228,10 @@ def _ratio_to_first(result: Result, line: StudyLine, context: StudyContext) -> f
 
 
 def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return t(2b) / 2t(b), where t is the step time and b is half of this batch size.
+    """Return the step time divided by twice the step time at half of the batch size.
 
-    The ratio is above 1 if a sample takes longer in this batch than in a batch of half the size.
+    A ratio above 1 means that a sample takes longer at this batch size than at half of this batch
+    size.
     """
     half_batch = (batch_per_device(result) or 0.0) / 2
     for candidate in context.similar_results(line, "batch"):
@@ -233,9 +241,9 @@ def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float |
 
 
 def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time in the DGX-1 scaling article for the same number of devices.
+    """Return the DGX-1 scaling article's time on the same number of devices, in minutes.
 
-    The function returns None for runs of other profiles than reference.
+    Returns None unless the result is from reference runs.
     """
     if result.profile != "reference":
         return None
@@ -247,9 +255,9 @@ def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> 
 
 
 def _cost(result: Result, context: StudyContext, seconds: float | None) -> float | None:
-    """Return the cost: devices × hours × price per device-hour.
+    """Return the cost of a result: devices × hours × price per device-hour.
 
-    The price comes from the command line or from the log.
+    The price is read from the command line or from the log.
     """
     price = result.price if context.prices is None else context.prices.price(result)
     if price is None or not seconds or not result.devices:
@@ -270,14 +278,15 @@ def _cost_of_million_samples(
 
 
 def _column(heading: str, text: str, value: StudyValue) -> Column:
-    """Return a numeric column that exists only in studies."""
+    """Declare a numeric column that only studies have."""
     return Column(text, value, kind="number", heading=heading)
 
 
 def _result_columns() -> Iterator[tuple[str, Column]]:
-    """Yield the numeric columns of results, by name and by heading.
+    """Yield the numeric columns of results that a study table can show.
 
-    suite.results.columns defines these columns.
+    Each column is yielded twice, with its name and with its heading. suite.results.columns defines
+    these columns.
     """
     for item in declared_fields(Result):
         if kind_of(item) in ("number", "count"):
@@ -347,4 +356,4 @@ STUDY_COLUMNS: Mapping[str, Column] = {
     **dict(_result_columns()),
     **{column.heading: column for column in _STUDY_COLUMNS},
 }
-"""Columns that a study file may list, by name."""
+"""Maps each name that a study file may list to a column."""

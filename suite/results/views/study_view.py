@@ -1,4 +1,7 @@
-"""Studies: a table with a line for each cell. A cell without a result has a reason."""
+"""Studies: a table with a line for each cell.
+
+For a cell without a result, the table shows the reason.
+"""
 
 from __future__ import annotations
 
@@ -42,21 +45,21 @@ _OUTCOME_TEXTS = {"–": "not possible"}
 
 @dataclass(frozen=True)
 class StudyResult:
-    """Study with the results that are available so far."""
+    """A study with the results that have been measured."""
 
     name: str
     sentence: str
     """Question that the study answers."""
     size: str
-    """`full`, or `ci` for the small version of the study."""
+    """`full`, or `ci` for the small variant of the study."""
     keys: tuple[str, ...]
     lines: tuple[StudyLine, ...]
     table: Mapping[str, Json] = field(default_factory=dict)
-    """`columns` and `fit` in the study file."""
+    """`columns` and `fit` of the study's table, as written in the study file."""
     figure: Mapping[str, Json] = field(default_factory=dict)
-    """`y` and `kind` in the study file."""
+    """`y` and `kind` of the study's figure, as written in the study file."""
     folder: str = ""
-    """Folder of the study's jobs."""
+    """Output folder of the study's jobs."""
 
     @property
     def measured(self) -> list[StudyLine]:
@@ -70,9 +73,9 @@ class StudyResult:
 
 
 def studies(runs: Sequence[Run]) -> list[StudyResult]:
-    """Return the studies that the runs belong to.
+    """Return the studies to which the runs belong.
 
-    The plan file in the output folder of a job identifies the study of its runs.
+    The output folder of a job contains a plan file, which identifies the study of the job's runs.
     """
     jobs_of_folders: dict[Path, dict[str, list[Run]]] = {}
     for run in runs:
@@ -134,9 +137,10 @@ def _mapping(plan: Mapping[str, Json], key: str) -> Mapping[str, Json]:
 
 
 def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyLine, ...]:
-    """Add notes on labels and settings that only some results have to the lines.
+    """Add notes to the lines of a study.
 
-    Keys of the study do not get a note.
+    A note names labels and settings that only some results have. Keys of the study are not
+    mentioned in notes.
     """
     results = [line.result for line in lines if line.result is not None]
     labels = result_labels(results)
@@ -152,9 +156,9 @@ def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyL
 
 
 def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
-    """Return the cells of a plan by job.
+    """Map each job in a plan file to its study cell.
 
-    Malformed cells are skipped, because plan files are untrusted.
+    Plan files are untrusted, so malformed cells are skipped.
     """
     listed = plan.get("cells")
     cells: dict[str, dict[str, Any]] = {}
@@ -171,7 +175,7 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
 def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
     """Return the values of a cell by key.
 
-    Keys that have the name of a column are skipped, because they would replace the column.
+    Keys that have the same name as a column are skipped, because they would replace the column.
     """
     cleaned = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MAX_KEYS]}
     return {
@@ -180,9 +184,10 @@ def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
 
 
 def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) -> list[StudyLine]:
-    """Return the lines of a cell.
+    """Return the lines of the study table for a cell.
 
-    A cell has several lines if its runs form several results, such as runs on two machines.
+    A cell has several lines if its runs belong to several results. Runs on two machines, for
+    example, belong to two results.
     """
     values = {key: cell["values"].get(key, "") for key in keys}
     results = [result for result in results_of(runs) if result.runs_successful]
@@ -203,7 +208,7 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) ->
 def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]:
     """Return a section for each study.
 
-    Studies with equal titles also have their folder in the title.
+    If two studies have the same title, their folders are added to the titles.
     """
     results = studies(runs)
     sections_of_studies = [study_section(result, prices) for result in results]
@@ -222,7 +227,7 @@ def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]
 def study_section(study: StudyResult, prices: Prices | None = None) -> Section:
     """Return the section of a study.
 
-    The section has the question, and a table with the keys and all columns that have a value.
+    The section contains the question, and a table with the keys and all columns that are not empty.
     """
     context, columns = (
         StudyContext(study.measured, prices),
@@ -282,9 +287,9 @@ def _title(study: StudyResult) -> str:
 
 
 def fits(study: StudyResult) -> list[tuple[str, StepFit]]:
-    """Return the fit step = t0 + c·b for each combination of the other keys.
+    """Fit step = t0 + c·b for each combination of the other keys.
 
-    b is the batch per device. The list is empty unless the study file requests the fit.
+    b is the batch size per device. The list is empty unless the study file requests the fit.
     """
     if not study.table.get("fit"):
         return []

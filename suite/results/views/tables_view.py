@@ -1,10 +1,10 @@
 """`suite tables`: tables 1-7 of the DGX-1 scaling article.
 
-The tables show measured results and the article's results.
+The tables show measured results, and optionally the article's results.
 
-Tables 1-6 each show one workload with devices, batch, time per epoch, epochs to target, time to
-target, and precision. Table 7 shows speedups over the baseline of each series, and the factors of
-the speedup between all pairs of device counts.
+Each of the tables 1-6 shows one workload with devices, batch size, time per epoch, epochs to
+target, time to target, and precision. Table 7 shows the speedups over the baseline of each series,
+and the factors of the speedup between all pairs of device counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TABLES: Mapping[str, int] = {
     "transformer": 5,
     "ncf": 6,
 }
-"""Number of the table in the article, by workload."""
+"""Maps each workload to the number of its table in the DGX-1 scaling article."""
 SUMMARY_TABLE = 7
 _EXPLAINED = (
     (
@@ -47,7 +47,9 @@ _EXPLAINED = (
     "Scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
 )
 SAME_AS_PRINTED = 0.003
-"""Maximum relative difference that rounding in the article explains."""
+"""Maximum relative difference between two speedups that can be explained by rounding in the
+article.
+"""
 _MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
 _COUNTS = ("runs_successful", "runs_failed")
 _BATCH = ("global_batch_size", "batch_size_per_device")
@@ -58,15 +60,16 @@ _FACTORS = (
     "efficiency", "setup", "scaling_efficiency", "interval_low", "interval_high", "notes",
 )  # fmt: skip
 Line = dict[str, Any]
-"""Row of the data: a result or a speedup by column name."""
+"""Row of the data: maps column names to the values of a result or a speedup."""
 
 
 def tables(results: Sequence[Result], with_article: bool = False) -> View:
-    """Return the tables of results, with workloads in the article's order.
+    """Return the tables of results. The workloads have the same order as in the article.
 
     Args:
         results: Measured results.
-        with_article: True to add the article's tables and check the speedups in its table 7.
+        with_article: True to add the article's results and check the speedups in the article's
+            table 7.
 
     Raises:
         ValueError: No run has a time to target.
@@ -124,9 +127,9 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
-    """Return the speedups in the article's table 7.
+    """Return the speedups in table 7 of the DGX-1 scaling article.
 
-    The keys are workload, devices before, and devices after.
+    The keys are tuples (workload, devices before, devices after).
 
     Raises:
         ValueError: A row of the file does not contain a speedup between two numbers of devices.
@@ -151,9 +154,9 @@ def _order(family: Sequence[Result]) -> tuple[Any, ...]:
 
 
 def _labels(group: Sequence[Sequence[Result]]) -> dict[str, str]:
-    """Return the label of each result in families with the same title.
+    """Return a label for each result in families that have the same title.
 
-    A label has the settings of the family, followed by the settings of the series.
+    A label contains the settings of the family, followed by the settings of the series.
     """
     results = [result for family in group for result in family]
     of_families = distinct_labels(results, ignored=("gpus",), always=("targets", "dataset"))
@@ -186,10 +189,10 @@ def _section(
 def _results(
     name: str, group: Sequence[Sequence[Result]], label_of: Mapping[str, str]
 ) -> Iterator[Line]:
-    """Yield the columns of each result.
+    """Yield the table columns of each result.
 
-    Results on the same devices with equal labels get an additional label, such as the number of
-    nodes.
+    If results on the same devices have equal labels, further settings such as the number of nodes
+    are added to the labels.
     """
     results = [result for family in group for result in family]
     further = distinct_labels(
@@ -255,9 +258,10 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
 
 
 def pairs_section(results: Sequence[Result], most: int) -> Section | None:
-    """Return the speedups between all pairs of device counts, or None without pairs.
+    """Return a section with the speedups between all pairs of device counts.
 
-    Both results of a pair belong to the same series.
+    Returns None if no series has several device counts. Both results of a pair belong to the same
+    series.
 
     Args:
         results: Results of a table.
@@ -297,10 +301,10 @@ def _pairs(
 
 
 def _table_7(pairs: Sequence[Line], single: Sequence[tuple[str, Result]]) -> Iterator[Section]:
-    """Yield the speedups of table 7.
+    """Yield the sections with the speedups of table 7.
 
-    The first speedups are relative to the baseline of each series, followed by the speedups of all
-    pairs. Results without a speedup come last.
+    Speedups over the baseline of each series come first, followed by the speedups between all pairs
+    of device counts. Results without a speedup come last.
     """
     from_baseline = [row for row in pairs if row["from_fewest"]]
     places = sorted({(row["devices_from"], row["devices_to"]) for row in from_baseline})

@@ -1,6 +1,6 @@
-"""Rows of a comparison and their verdicts.
+"""Rows of a comparison, and their verdicts.
 
-A verdict claims a difference only if the runs are sufficient evidence (docs/how-to/compare.md).
+A verdict claims a difference only if the runs provide sufficient evidence (docs/how-to/compare.md).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from suite.results.text import epochs_text, rate_text, time_text
 
 
 class RowKind(enum.Enum):
-    """Kind of a row in the data of a comparison.
+    """Type of a row in the data of a comparison.
 
-    The value of a member is its text in files.
+    The string value of each member is the text in files.
     """
 
     RATIO = "ratio"
@@ -31,7 +31,10 @@ class RowKind(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow:
-    """Row in the data of a comparison. The fields are the columns of files, in this order."""
+    """Row in the data of a comparison.
+
+    The fields are the columns of the written files, in the same order.
+    """
 
     kind: RowKind = column("`ratio`, `refused`, or `convergence`", unknown=RowKind.RATIO)
     workload: str | None = column("Workload of both results")
@@ -58,7 +61,7 @@ class ComparisonRow:
     differences: str | None = column("Settings that differ, with both values")
 
     def columns(self) -> dict[str, Any]:
-        """Return the values by column name in the form for files."""
+        """Return the values of the row by column name, converted for files."""
         return {item.name: getattr(self, item.name) for item in fields(self)} | {
             "kind": self.kind.value
         }
@@ -75,14 +78,14 @@ class Quantity:
     name: str
     unit: str
     verb: str
-    """Verb between a side and its value, such as `took`."""
+    """Verb that connects the name of a result set to its value in a sentence, such as `took`."""
     claim: str
-    """Sentence that a side is better, with the placeholders `{better}`, `{worse}`, and
+    """Sentence that claims a difference, with the placeholders `{better}`, `{worse}`, and
     `{times}`.
     """
     value: Callable[[Result], float | None]
     value_of_run: Callable[[Run], float | None]
-    """Function that returns the value of a run. The value of a result is the mean over runs."""
+    """Function that returns the value of a run. The value of a result is the mean over its runs."""
     ratio: Callable[[Ratio], float | None]
     interval: Callable[[Ratio], Interval | None]
 
@@ -166,13 +169,13 @@ def quantity_title(quantity_name: str, epoch_unit: str) -> str:
 
 
 def quantity_texts(quantity_name: str, *values: float) -> list[str]:
-    """Format values of a quantity with its unit: `12.2 s`, `16.4`, `140,187 samples/s`.
+    """Format values of a quantity with the unit: `12.2 s`, `16.4`, `140,187 samples/s`.
 
-    Epochs have no unit.
+    Numbers of epochs have no unit.
 
     Args:
         quantity_name: Name of the quantity.
-        values: Values. Times get a common unit.
+        values: Values. If the values are times, all of them have the same unit.
     """
     if quantity_name in (TIME, EPOCH_TIME):
         return [time_text(value, min(values)) for value in values]
@@ -184,14 +187,14 @@ def quantity_texts(quantity_name: str, *values: float) -> list[str]:
 def judge(
     quantity: Quantity, row: ComparisonRow, measured: Ratio, names: tuple[str, str]
 ) -> ComparisonRow:
-    """Return a row with values, interval, p value, and verdict of a quantity.
+    """Return a row with the values, interval, p value, and verdict of a quantity.
 
     Args:
-        quantity: The quantity. Its ratio in `measured` must be available.
+        quantity: The quantity. `measured` must contain the ratio of this quantity.
         row: The row with the columns that all quantities share.
-        measured: Ratio of the result of the first side (`after`) to the result of the second side
+        measured: Ratio of the result of the first set (`after`) to the result of the second set
             (`before`).
-        names: Names of the two sides in sentences.
+        names: Names of the two sets in sentences.
     """
     ours, theirs = measured.after, measured.before
     values_ours, values_theirs = _values_of_runs(quantity, ours), _values_of_runs(quantity, theirs)
@@ -219,7 +222,10 @@ def judge(
 
 
 def _values_of_runs(quantity: Quantity, result: Result) -> list[float | None]:
-    """Return the value of each run. Published means without individual runs return []."""
+    """Return the value of each run of a result.
+
+    The list is empty for a published mean without individual runs.
+    """
     return [] if result.single_figure else [quantity.value_of_run(run) for run in result.runs]
 
 
@@ -228,12 +234,13 @@ def _verdict(
 ) -> str:
     """Return the verdict on a quantity.
 
-    If failed runs invalidate the official score of a side, the verdict calls neither side better.
+    If a result has too many failed runs for an official score, the verdict does not call either
+    result better.
 
     Args:
         quantity: The quantity.
         row: Columns with the values of the quantity.
-        sides: Result of each side, by the name of the side.
+        sides: Maps the name of each set to the compared result of this set.
         smallest_p: The smallest p value that is possible with this number of runs.
     """
     verdict = _verdict_on_successful_runs(quantity, row, tuple(sides), smallest_p)
@@ -250,7 +257,7 @@ def _verdict(
 
 
 def _texts(row: ComparisonRow) -> list[str]:
-    """Return the values of both sides with units."""
+    """Return the values of both results with units."""
     assert row.quantity is not None
     assert row.ours_value is not None
     assert row.theirs_value is not None
@@ -258,14 +265,14 @@ def _texts(row: ComparisonRow) -> list[str]:
 
 
 def _are_equal(row: ComparisonRow) -> bool:
-    """Check whether the formatted values are equal and the ratio rounds to 1."""
+    """Check whether the two formatted values are equal and the ratio rounds to 1."""
     ours, theirs = _texts(row)
     assert row.ratio is not None
     return ours == theirs and ratio_text(row.ratio) == "1.00"
 
 
 def _values_text(quantity: Quantity, row: ComparisonRow, names: tuple[str, ...]) -> str:
-    """Return both values, the better side first: `B took 8.6 s, A 9.7 s`."""
+    """Return both values with the better value first: `B took 8.6 s, A 9.7 s`."""
     sides = list(zip(names, _texts(row), strict=True))
     if _are_equal(row):
         return f"No difference ({sides[0][1]} each)"
@@ -279,9 +286,9 @@ def _values_text(quantity: Quantity, row: ComparisonRow, names: tuple[str, ...])
 def _verdict_on_successful_runs(
     quantity: Quantity, row: ComparisonRow, names: tuple[str, ...], smallest_p: float
 ) -> str:
-    """Return the verdict on the successful runs.
+    """Return the verdict on the successful runs of both results.
 
-    The verdict claims a difference only if the runs are sufficient evidence.
+    The verdict claims a difference only if the runs provide sufficient evidence.
     """
     assert row.ratio is not None
     values = _values_text(quantity, row, names)
@@ -323,9 +330,9 @@ def _verdict_on_successful_runs(
 
 
 def _interval_of_better(row: ComparisonRow) -> Interval | None:
-    """Return the interval of the ratio between the better and the worse side.
+    """Return the confidence interval of the ratio of the better value to the worse value.
 
-    The function returns None without an interval.
+    Returns None if the row has no confidence interval.
     """
     assert row.ratio is not None
     if not row.ratio_low or not row.ratio_high:
@@ -340,5 +347,5 @@ def _p_text(p: float) -> str:
 
 
 def is_known_ratio(value: float | None) -> bool:
-    """Check whether a ratio is a positive finite number."""
+    """Check whether a ratio is a positive, finite number."""
     return bool(value) and value is not None and math.isfinite(value)

@@ -1,6 +1,6 @@
-"""Parses COCO annotation files into arrays and reports every unusable entry.
+"""Parses COCO annotation files into arrays and reports unusable images or annotations.
 
-A file that is not a COCO annotation file is rejected with ValueError. A single image or annotation
+The parser raises ValueError if the file is not a COCO annotation file. A single image or annotation
 that cannot be used is omitted and described in `problems`. The caller decides whether a problem is
 fatal.
 """
@@ -24,17 +24,17 @@ from workloads.common.coco import masks
 from workloads.common.coco.masks import Mask
 
 TOLERANCE_PIXELS = 1.0
-"""Number of pixels by which a box may extend beyond its image, because annotators round
-coordinates.
+"""Number of pixels by which a box may extend beyond its image. Boxes can exceed the image because
+annotators round coordinates.
 """
 LARGEST_ID = 2**31 - 1
 KNOWN_EMPTY = {918: 200_365, 2_206_849: 550_395}
 """Two boxes of height 0 in the published instances_train2017.json, as image ids by annotation id
-(cocoapi issue 355). A model cannot learn these boxes, because the logarithm of 0 does not exist.
-The boxes are omitted and do not count as problems.
+(cocoapi issue 355). A model cannot learn these boxes, because log(0) is undefined. The parser omits
+the boxes and does not report them as problems.
 """
 MAX_TEXT = 80
-"""Maximum number of characters of a value from a file in a message."""
+"""Maximum length in characters of a quoted file value in a message."""
 
 
 IMAGE = np.dtype(
@@ -56,7 +56,7 @@ OBJECT = np.dtype(
 )
 """Fields of an annotation.
 
-- `image`: id of the image, or in `Annotations`, its row in `images`
+- `image`: id of the image. In `Annotations`, `image` is the row index in `images`.
 - `box`: left, top, width, height in pixels
 - `label`: class number, starting at 1
 - `mask`: a `Mask`, a string that describes why the mask is invalid, or None
@@ -78,7 +78,7 @@ class Annotations:
     objects: Table
     problems: list[str] = field(default_factory=list)
     known_mistakes: list[str] = field(default_factory=list)
-    """Descriptions of the entries that were omitted because of a documented mistake in the
+    """Descriptions of the annotations that were omitted because of a documented mistake in the
     published files.
     """
 
@@ -91,7 +91,7 @@ class Annotations:
         return sum(mask is None for mask in self.objects["mask"])
 
     def take(self, rows: Int64s) -> Annotations:
-        """Return the annotations of the images in `rows`, which must be ascending."""
+        """Return the annotations of the images in `rows`. The row indices must be ascending."""
         place = np.full(len(self.images), -1, np.int64)
         place[rows] = np.arange(len(rows))
         objects = self.objects[place[self.objects["image"]] >= 0]
@@ -99,15 +99,15 @@ class Annotations:
         return Annotations(self.path, self.categories, self.images[rows], objects)
 
     def sides(self) -> Table:
-        """Return the width and height of each object's image as fields `width` and `height`."""
+        """Return the width and height of each object's image, as fields `width` and `height`."""
         return np.asarray(self.images[["width", "height"]][self.objects["image"]])
 
 
 def parse(path: Path, data: bytes, folder: str = "") -> Annotations:
     """Parse the annotation file `path`, whose content is `data`.
 
-    The images of the file are in `folder`. The function raises ValueError with the file's name if
-    the file is not a COCO annotation file.
+    `folder` contains the images of the annotation file. The function raises ValueError with the
+    file's name if the file is not a COCO annotation file.
     """
     with _uncollected():
         content = _load(path, data)
@@ -125,8 +125,8 @@ def parse(path: Path, data: bytes, folder: str = "") -> Annotations:
 def merge(parts: Sequence[Annotations]) -> Annotations:
     """Merge the annotations of several files into one data set.
 
-    For example, COCO 2014's training images of round v0.5 are split across two files. The function
-    raises ValueError if the categories differ or if two files contain the same image.
+    For example, two files contain the annotations of COCO 2014's training images of round v0.5. The
+    function raises ValueError if the categories differ or if two files contain the same image.
     """
     first, *rest = parts
     for part in rest:
@@ -153,7 +153,7 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
 def _ordered(
     path: Path, categories: list[tuple[int, str]], images: Table, objects: Table, *lines: list[str]
 ) -> Annotations:
-    """Build `Annotations` from unordered rows, with objects that refer to image ids."""
+    """Build `Annotations` from unordered rows. The objects refer to image ids."""
     images = images[np.argsort(images["id"])]
     objects["image"] = np.searchsorted(images["id"], objects["image"])
     return Annotations(
@@ -164,7 +164,7 @@ def _ordered(
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
     """Return the ground truth for COCO's box metric.
 
-    The result has the form of an annotation file without masks.
+    The ground truth has the structure of an annotation file without masks.
     """
     category_of_label = [category for category, _ in annotations.categories]
     ids = annotations.images["id"].tolist()
@@ -193,8 +193,8 @@ def _load(path: Path, data: bytes) -> Mapping[str, list[Any]]:
     if not data.strip():
         raise ValueError(f"{path}: empty ({len(data)} bytes). Download the annotations again")
     try:
-        # Most of the file consists of masks. Packed masks need a quarter of the memory of Python
-        # numbers.
+        # Masks are the largest share of the file. Packed masks need a quarter of the memory of
+        # Python numbers.
         content = json.loads(data, object_hook=_with_packed_mask)
     except RecursionError:
         raise ValueError(f"{path}: not COCO annotations (nested too deeply)") from None
@@ -308,7 +308,7 @@ def _objects(
         number = entry.get("id") if isinstance(entry, dict) else None
         if (
             not isinstance(number, int) or isinstance(number, bool) or number.bit_length() > 63
-        ):  # Ids of crowd annotations are large.
+        ):  # Crowd annotations have large ids.
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
             continue
         image, category, box, area = (
@@ -405,7 +405,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_flag(value: Any) -> bool | None:
-    """Return the boolean value of 0 or 1, given as a number, boolean, or string.
+    """Return the boolean value of a flag, which is 0 or 1 as a number, boolean, or string.
 
     The function returns False for null, and None for an invalid value.
     """
@@ -427,12 +427,12 @@ def _is_id(value: Any) -> bool:
 
 
 def _is_plain(name: str) -> bool:
-    """Return True for a printable file name without folders."""
+    """Return True if `name` is a printable file name without folders."""
     return name.isprintable() and "/" not in name and name not in ("", ".", "..")
 
 
 def _text(value: Any) -> str:
-    """Return a short, printable form of a value from a file."""
+    """Return a short, printable string of a value from an annotation file."""
     try:
         text = value if isinstance(value, str) and value.isprintable() else ascii(value)
     except (RecursionError, ValueError):

@@ -1,4 +1,4 @@
-"""Average precision (AP) of boxes and masks over IoU 0.50 … 0.95, as defined by COCO.
+"""Average precision (AP) of boxes and masks over IoU 0.50 … 0.95, as COCO defines AP.
 
 pycocotools or faster-coco-eval computes the AP.
 """
@@ -20,7 +20,7 @@ from workloads.files import read_json
 EVALUATORS = ("pycocotools", "faster-coco-eval")
 DIGITS = 12
 GROUND_TRUTH = "val_ground_truth.json"
-"""File in the prepared folder that contains the ground truth of the metric."""
+"""File in the prepared folder that contains the ground truth of COCO's box metric."""
 GROUND_TRUTH_BYTES = 1 << 30
 
 
@@ -55,13 +55,14 @@ def average_precision(
     """Return the AP of boxes as a fraction.
 
     AP is the mean over classes and ten IoU thresholds, for objects of all areas and the best 100
-    detections per image. Without detections, the AP is 0. The result is rounded to twelve digits,
-    because the evaluators sum in different orders and the log must not depend on the evaluator.
+    detections per image. Without detections, the AP is 0. The AP is rounded to twelve digits,
+    because the evaluators sum in different orders and the logged AP must not depend on the
+    evaluator.
 
     Args:
-        truth: Ground truth in the form of COCO's annotation files.
+        truth: Ground truth in the structure of COCO's annotation files.
         detections: Detections as returned by `rows`.
-        evaluator: One of `EVALUATORS`.
+        evaluator: Name of an evaluator in `EVALUATORS`.
 
     Raises:
         ValueError: The evaluator's package cannot be imported.
@@ -82,13 +83,13 @@ def mask_average_precision(
     All masks are COCO's compressed run lengths.
 
     Args:
-        truth: Ground truth in the form of COCO's annotation files.
+        truth: Ground truth in the structure of COCO's annotation files.
         of_truth: Mask of each annotation in `truth`.
         detections: Detections (n, 7) as returned by `rows`. The boxes of the detections are
             ignored.
         sizes: Height and width (n, 2) of each detection's image.
         masks: Mask of each detection.
-        evaluator: One of `EVALUATORS`.
+        evaluator: Name of an evaluator in `EVALUATORS`.
 
     Raises:
         ValueError: The evaluator's package cannot be imported.
@@ -135,7 +136,7 @@ def _evaluated(truth: Mapping[str, Any], detections: Any, kind: str, evaluator: 
 
 
 def _tools(evaluator: str) -> tuple[Any, Any]:
-    """Return the evaluator's classes for annotations and for the evaluation."""
+    """Return the evaluator package's classes for annotations and for the evaluation."""
     try:
         if evaluator == "faster-coco-eval":
             from faster_coco_eval import COCO, COCOeval_faster

@@ -38,12 +38,12 @@ _ANNOTATION_BYTES = 2 << 30
 """Maximum size of an annotation file. The largest published file, instances_train2017.json, has 448
 MiB."""
 SPLITS = {"train": "train2017", "val": "val2017"}
-"""Image folder of each split. The annotations of a folder are in
+"""Image folder of each split. The annotations of an image folder `FOLDER` are in
 annotations/instances_FOLDER.json.
 """
 
 Content = dict[str, list[tuple[str, Path, bytes]]]
-"""Image folder, path, and content of every annotation file, by split."""
+"""List of (image folder, path of the annotation file, content of the annotation file) by split."""
 
 
 class CocoFolders(ImageDataset[Content]):
@@ -54,13 +54,13 @@ class CocoFolders(ImageDataset[Content]):
     parts: ClassVar[Mapping[str, Mapping[str, str]]] = {
         split: {folder: folder} for split, folder in SPLITS.items()
     }
-    """For each split, the image folder of each annotation file. The keys are the NAME in
+    """Image folder of each annotation file, by split. The keys of the inner mapping are `NAME` in
     annotations/instances_NAME.json.
     """
     annotations_sha256: ClassVar[tuple[str, ...]] = ()
     """SHA-256 of the published annotation files, in the order of `parts`."""
     archives: ClassVar[Mapping[str, int]] = {}
-    """Size in bytes of the published image archive of each split."""
+    """Size in bytes of the published image archive, by split."""
 
     def look(self, source: Path) -> Content:
         """Read the annotation files in the folder `source`.
@@ -96,7 +96,7 @@ class CocoFolders(ImageDataset[Content]):
     ) -> tuple[Manifest, list[str]]:
         """Check all images and annotations, and write the arrays to `folder`.
 
-        The method returns the complete manifest and a line for each omitted entry.
+        The method returns the complete manifest and a line for each omitted image or annotation.
         """
         annotations = {
             split: merge([coco.parse(path, data, below) for below, path, data in parts])
@@ -154,8 +154,8 @@ class CocoFolders(ImageDataset[Content]):
     def _is_published(self, content: Content, image_bytes: Mapping[str, int]) -> bool:
         """Return True if annotations and images match the published files.
 
-        Annotations are compared by digest. Images are compared by their total size, which must fit
-        the archive of each split.
+        Annotations are compared by digest. Images are compared by their total size, which must
+        match the archive size of each split.
         """
         digests = [
             hashlib.sha256(data).hexdigest() for parts in content.values() for _, _, data in parts
@@ -168,10 +168,10 @@ class CocoFolders(ImageDataset[Content]):
         )
 
     def chosen(self, annotations: Annotations, split: str, train: Annotations) -> Int64s:
-        """Return the rows of the images to keep.
+        """Return the row indices of the images to keep.
 
-        By default, all images are kept. With `subset`, evenly spaced images that have objects are
-        kept.
+        By default, all images are kept. With `subset`, the method keeps evenly spaced images that
+        have objects.
         """
         full = np.flatnonzero(annotations.counts())
         training = int(np.count_nonzero(train.counts()))
@@ -185,7 +185,7 @@ class CocoFolders(ImageDataset[Content]):
     def checked(
         self, source: Path, annotations: Annotations
     ) -> tuple[Annotations, list[int], list[str]]:
-        """Return the annotations of usable images, their file sizes, and the problems.
+        """Return the annotations and the file sizes of usable images, and the problems.
 
         File sizes are in bytes.
         """
@@ -249,8 +249,8 @@ class Coco2017(CocoFolders):
         "610fce4944abdeb15354cc765333805529359d12d88f2f711393ca586901d01d",
         "e8c7f7908f1d7278341fae127d0da654f102f11bd7b21d8aeefa635b8c810b6f",
     )
-    """SHA-256 of the files in annotations_trainval2017.zip. COCO publishes no digests. These values
-    agree with those in several public projects.
+    """SHA-256 of the files in annotations_trainval2017.zip. COCO publishes no digests. Several
+    public projects contain the same digests.
     """
     archives: ClassVar = {"train": 19_336_861_798, "val": 815_585_330}
     """Sizes of train2017.zip and val2017.zip in bytes."""
@@ -270,8 +270,9 @@ class Coco2017(CocoFolders):
 class Coco2014(CocoFolders):
     """COCO 2014 in the split that round v0.5 used for Mask R-CNN.
 
-    The images are those of COCO 2017 with different names. In addition to the downloaded
-    annotations, the split needs instances_valminusminival2014.json and instances_minival2014.json.
+    The split contains the images of COCO 2017 with different file names. In addition to the
+    downloaded annotations, the split needs instances_valminusminival2014.json and
+    instances_minival2014.json.
     """
 
     name = "coco2014"
@@ -317,9 +318,9 @@ def _write_run_lengths(folder: Path, split: str, all_objects: Annotations) -> No
 
 
 def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str, int]:
-    """Write the masks of the objects, and return the number of objects for training.
+    """Write the masks of the objects, and return the number of trainable objects.
 
-    Crowds and boxes that are one pixel wide or high are not used in training.
+    Crowds, and objects whose box is one pixel wide or high, are not used in training.
     """
     rows, sides = all_objects.objects, all_objects.sides()
     _, inside = objects.corners_inside(

@@ -2,8 +2,8 @@
 
 Each scene contains objects of ten classes. The outline of an object determines its class. Textures
 and hues are only correlated with the class. Number, position, size, overlap, background, clutter,
-and light vary. Therefore a constant set of boxes does not match the objects, but a small network
-can learn the task.
+and light vary. Predicting the same boxes for every image therefore fails, but a small network can
+learn the task.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
 
 SEED = 1
-"""Random seed of the data set, which is independent of the seeds of runs."""
+"""Random seed of the generated data set. The seeds of runs do not change the data set."""
 SIZES = {"train": 2000, "val": 300}
 """Number of images per split."""
 FIRST_ID = {"train": 1, "val": 100_001}
 """Id of the first image of each split. Ids are unique across splits."""
 SHORT_SIDE, LONGEST_SIDE = (144, 160), 192
-"""Range of the shorter side and maximum of the longer side, in pixels. The orientation is random.
+"""Range of the shorter side and maximum of the longer side of an image, in pixels. The
+orientation of an image is random.
 """
 OBJECTS = (1, 8)
 """Minimum and maximum number of objects per scene."""
@@ -45,24 +46,26 @@ RADIUS = (0.108, 0.253)
 are more frequent.
 """
 OVERLAP = 0.15
-"""Maximum fraction of an object's box that the boxes of all other objects may cover."""
+"""Maximum fraction of an object's box that the boxes of the other objects may cover in total."""
 ATTEMPTS = 20
-"""Maximum number of random sizes and positions per object. If none fits, the object is omitted."""
+"""Maximum number of random sizes and positions that are tried per object. If no attempt fits, the
+object is omitted.
+"""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.5, 0.3
 """Probabilities that an object has the texture and the hue of its class. Lower probabilities
 make the task harder.
 """
 CLUTTER = (3, 7)
-"""Minimum and maximum number of clutter items per scene."""
+"""Minimum and maximum number of clutter shapes per scene."""
 FLAT = (0.15, 0.35)
-"""Range of height divided by width of clutter. Objects have a ratio of at least 0.75, so clutter
-does not resemble objects.
+"""Range of the ratio height / width of clutter shapes. Objects have a ratio of at least 0.75, so
+clutter shapes do not resemble objects.
 """
 IMAGES = "images"
-"""Folder with COCO's layout, inside the folder of the prepared data."""
+"""Folder in COCO's layout, inside the folder of the prepared data."""
 
 Box = tuple[float, float, float, float]
-"""Left, top, right, bottom in pixels."""
+"""Box as (left, top, right, bottom) in pixels."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Scene:
 
 
 def category(kind: int) -> int:
-    """Return the COCO category id of class 0 … 9. As in COCO, the ids have gaps."""
+    """Return the COCO category id of class 0 … 9. As in COCO, the ids are not consecutive."""
     return 2 * kind + 1
 
 
@@ -134,7 +137,7 @@ def draw(split: str, index: int) -> Scene:
 
 
 def _clutter(canvas: Canvas, draws: Draws, count: int) -> None:
-    """Draw `count` strokes and flat textured shapes at random positions."""
+    """Draw `count` strokes and flat textured clutter shapes at random positions."""
     height, width = canvas.shape[1:]
     side = min(height, width)
     for number in range(count):
@@ -212,10 +215,11 @@ def intersection(first: Box, second: Box) -> float:
 def polygons(mask: Mask) -> list[list[int]]:
     """Return the outlines of a mask as COCO polygons, one per connected component.
 
-    The coordinates of a polygon are alternating x and y. The polygons follow the pixel edges
-    exactly, except that holes are filled. OpenCV returns coordinates of border pixels. On a grid of
-    twice the resolution, these pixels are directly inside the edges of a component, and rounding
-    moves their coordinates onto the edges.
+    A polygon is a list of alternating x and y coordinates. The polygons follow the pixel edges
+    exactly, except that holes are filled. OpenCV returns the coordinates of border pixels. The
+    function therefore scales the mask to twice the resolution, so that border pixels are directly
+    inside the edges of a component. Rounding then moves the coordinates of these pixels onto the
+    edges.
     """
     left, top, width, height = cv2.boundingRect(mask)
     fine = mask[top : top + height, left : left + width].repeat(2, axis=0).repeat(2, axis=1)
@@ -229,7 +233,7 @@ def polygons(mask: Mask) -> list[list[int]]:
 
 
 def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Remove repeated points and points in the middle of an edge.
+    """Remove repeated vertices and vertices in the middle of an edge.
 
     `points` (n, 2) is a closed polygon of horizontal and vertical edges.
     """
@@ -241,7 +245,7 @@ def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
     """Return a scene's objects as COCO annotations.
 
-    The boxes tightly enclose the visible pixels.
+    The box of an object tightly encloses its visible pixels.
     """
     entries: list[dict[str, Any]] = []
     for number, (placed_object, mask) in enumerate(zip(scene.placed, scene.masks, strict=True)):
@@ -284,7 +288,7 @@ def write_scenes(root: Path) -> None:
 
 
 def _write(root: Path, split: str, index: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Draw and write one image, and return its COCO entry and the entries of its objects."""
+    """Draw and write an image, and return its COCO image record and its annotations."""
     scene, number, path = draw(split, index), image_id(split, index), relative_path(split, index)
     scenes.write_jpeg(root / path, scene.image)
     height, width = scene.image.shape[:2]
@@ -293,7 +297,7 @@ def _write(root: Path, split: str, index: int) -> tuple[dict[str, Any], list[dic
 
 
 class CocoDemo(Generated, CocoFolders):
-    """Generated detection data set, which the same code as for COCO prepares.
+    """Generated detection data set, which is prepared with the same code as COCO.
 
     The generated images and annotations are stored next to the prepared arrays.
     """
@@ -301,7 +305,7 @@ class CocoDemo(Generated, CocoFolders):
     name = "coco-demo"
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `images/` and the prepared arrays. Generation takes a few seconds."""
+        """Write `images/` and the prepared arrays. The generation takes a few seconds."""
         root = folder / IMAGES
         write_scenes(root)
         content = self.look(root)

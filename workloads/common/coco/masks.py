@@ -1,20 +1,21 @@
 """Converts masks in COCO annotation files to flat arrays, and checks the masks.
 
-Masks are polygons or run lengths. The prepared folder contains these files, in addition to the
-files of `objects.py`.
+Masks are polygons or run lengths. In addition to the files of `objects.py`, the prepared folder
+contains the following files.
 
 Training:
 
 - `SPLIT_polygon_points.npy` float32 (2·N,): x and y in pixels, alternating
-- `SPLIT_polygon_ends.npy` int64 (P,): end of each polygon among the N points
-- `SPLIT_object_polygon_ends.npy` int64 (M,): end of each object's polygons among the P polygons
+- `SPLIT_polygon_ends.npy` int64 (P,): end offset of each polygon among the N points
+- `SPLIT_object_polygon_ends.npy` int64 (M,): end offset of each object's polygons among the P
+  polygons
 - `SPLIT_trainable.npy` bool (M,): False for crowds and for boxes of at most one pixel
 
 Evaluation:
 
 - `SPLIT_mask_counts.npy` uint8: masks of all annotations in the order of the ground truth, as
   concatenated compressed run lengths of COCO
-- `SPLIT_mask_ends.npy` int64: end of each annotation's mask
+- `SPLIT_mask_ends.npy` int64: end offset of each annotation's mask
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from workloads.common.coco.objects import open_array, write_arrays
 POINTS_LEAST = 3
 """Minimum number of points of a polygon."""
 MASKS_AT_ONCE = 10_000
-"""Number of masks that are checked together, which needs a few megabytes of memory."""
+"""Number of masks that are checked in one NumPy operation. The operation needs a few megabytes of
+memory.
+"""
 TYPES = {
     "polygon_points": "float32",
     "polygon_ends": "int64",
@@ -45,15 +48,15 @@ TYPES = {
 
 
 class Mask(NamedTuple):
-    """Mask of one object in the form of the annotation file."""
+    """Mask of one object, as polygons or run lengths like in the annotation file."""
 
     coordinates: array[float]
-    """Coordinates of all polygons, concatenated. x and y alternate."""
+    """Coordinates of all polygons, concatenated. The array alternates x and y."""
     lengths: tuple[int, ...]
     """Number of coordinates of each polygon."""
     runs: tuple[int, ...] = ()
-    """Run lengths in column-major order, starting with a run of zeros. Empty if the mask has
-    polygons.
+    """Run lengths in column-major order, starting with a run of zeros. The tuple is empty if the
+    mask has polygons.
     """
     size: tuple[int, int] = (0, 0)
     """Height and width of the run-length mask."""
@@ -64,11 +67,13 @@ class Polygons:
     """Polygons of several objects as flat arrays."""
 
     points: Float32s
-    """Coordinates (N, 2) x, y in pixels."""
+    """Vertices (N, 2) of all polygons as x, y in pixels."""
     polygon_ends: Int64s
-    """End (P,) of each polygon in `points`."""
+    """End offset (P,) of each polygon in `points`."""
     object_ends: Int64s
-    """End (M,) of each object's polygons in `polygon_ends`. An object may have no polygon."""
+    """End offset (M,) of each object's polygons in `polygon_ends`. An object may have no
+    polygon.
+    """
 
     def take(self, objects: Int64s) -> Polygons:
         """Return the polygons of the given objects, in the given order."""
@@ -82,7 +87,7 @@ class Polygons:
 
 
 def compact(value: Any) -> Mask | str | None:
-    """Return a `segmentation` in a memory-efficient form.
+    """Return the `segmentation` value of an annotation in a memory-efficient form.
 
     The function returns None if the mask is null or has no pixels. For an invalid mask, the
     function returns a description of the problem.
@@ -124,8 +129,9 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str | None:
 def _decompressed(text: str) -> list[int] | None:
     """Decode COCO's compressed run lengths (maskApi.c, rleFrString).
 
-    The function returns None for invalid text. Each character encodes six bits. From the fourth
-    number on, the encoded values are differences to the second to last number.
+    The function returns None for an invalid string. Each character encodes six bits. From the
+    fourth run length on, the string encodes the difference from the run length two positions
+    before.
     """
     counts: list[int] = []
     value = shift = 0
@@ -148,13 +154,14 @@ def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools)
     """Check masks (M,) against the size of their images.
 
     As in the reference, which does not check the border, polygons may extend beyond their image. A
-    mask counts as damaged if a point is further outside than the longer side of the image.
+    mask is invalid if a vertex is further outside the image than the length of the image's longer
+    side.
 
     Args:
         masks: Masks to check.
         width: Width of each mask's image in pixels.
         height: Height of each mask's image in pixels.
-        crowd: True for crowds, which are allowed to have run lengths.
+        crowd: True for crowds, whose masks may be run lengths.
 
     Returns:
         Description of each problem, by index in `masks`.
@@ -214,9 +221,9 @@ def _coordinates(masks: Sequence[Mask]) -> Float64s:
 
 
 def describe_missing(counts: Mapping[str, int]) -> str:
-    """Return a description of how many objects have no mask.
+    """Return a message with the number of objects that have no mask.
 
-    The text is empty if all objects have masks. `counts` are the counts in the manifest of the
+    The message is empty if all objects have masks. `counts` are the counts in the manifest of the
     prepared data.
     """
     if not any(counts.get(f"{split}_without_mask") for split in ("train", "val")):
@@ -235,7 +242,7 @@ def describe_missing(counts: Mapping[str, int]) -> str:
 def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayLike) -> None:
     """Write the polygons of one split's objects (M,), in the order of `objects.write`.
 
-    Run-length masks are written without polygons.
+    An object with a run-length mask is written without polygons.
     """
     lengths = np.fromiter(chain.from_iterable(mask.lengths for mask in masks), np.int64)
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -248,7 +255,7 @@ def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayL
 
 
 def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
-    """Map the polygons of one split's objects, and the flags of objects for training.
+    """Map the polygons of one split's objects, and the flags of trainable objects.
 
     The function raises ValueError with the file's name if a file is invalid.
     """
@@ -265,7 +272,7 @@ def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
 def write_run_lengths(
     folder: Path, split: str, masks: Sequence[Mask], width: Int64s, height: Int64s
 ) -> None:
-    """Write the masks (M,) of a ground truth in the form that COCO's metric needs.
+    """Write the masks (M,) of a ground truth as run lengths for COCO's metric.
 
     `width` and `height` are the sizes of the masks' images.
     """

@@ -1,8 +1,8 @@
 """Objects of a prepared detection data set: memory-mapped boxes and classes per image.
 
-Files per split, with the images in the order of the index:
+Each split has these files, with the images in the order of the index:
 
-- `SPLIT_object_ends.npy` int64 (n,): end of each image's objects
+- `SPLIT_object_ends.npy` int64 (n,): end offset of each image's objects
 - `SPLIT_box.npy` float32 (4·M,): left, top, width, height in pixels of each object
 - `SPLIT_class.npy` int32 (M,): class of each object, starting at 1
 """
@@ -26,7 +26,7 @@ TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
 class Objects:
     """Objects of one split, as memory-mapped arrays.
 
-    The module docstring describes the arrays. Boxes are reshaped to (M, 4).
+    The module docstring describes the arrays. The boxes are reshaped to (M, 4).
     """
 
     ends: Int64s
@@ -36,10 +36,10 @@ class Objects:
     def take(
         self, images: Int64s, widths: npt.ArrayLike, heights: npt.ArrayLike
     ) -> tuple[Float32s, Int32s, Int64s]:
-        """Return the concatenated objects of images (b,) of the given sizes in pixels.
+        """Return the concatenated objects of images (b,) with the given sizes in pixels.
 
         The method returns three arrays: boxes (m, 4) as left, top, right, bottom relative to the
-        image size, classes (m,), and the end of each image's objects (b,).
+        image size, classes (m,), and the end offset of each image's objects (b,).
         """
         rows, ends = rows_of(self.ends, images)
         counts = np.diff(ends, prepend=0)
@@ -55,9 +55,10 @@ def corners_inside(
 ) -> tuple[Float32s, Bools]:
     """Convert boxes (m, 4) from left, top, width, height to clipped corners.
 
-    The corners are clipped to the images (m,) of the boxes. The right and bottom pixels belong to
-    the box. The second result (m,) is True for boxes that are more than one pixel wide and high
-    (maskrcnn_benchmark structures/bounding_box.py: `convert`, `clip_to_image`).
+    The corners of each box are clipped to its image, whose size is in `width` (m,) and `height`
+    (m,). The box includes its right and bottom pixels. The second returned array (m,) is True for
+    boxes that are more than one pixel wide and high (maskrcnn_benchmark structures/bounding_box.py:
+    `convert`, `clip_to_image`).
     """
     most = np.stack([np.asarray(width), np.asarray(height)], axis=1).astype(np.float32) - 1
     low = box[:, :2]
@@ -69,7 +70,7 @@ def corners_inside(
 def write(
     folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, label: npt.ArrayLike
 ) -> None:
-    """Write one split.
+    """Write the objects of one split.
 
     Args:
         folder: Folder of the prepared data.

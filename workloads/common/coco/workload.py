@@ -1,6 +1,6 @@
 """Common base of SSD and Mask R-CNN.
 
-The base class has options, schedule, backbone, and the input of COCO's metric.
+The base class defines options, schedule, backbone, and the input of COCO's metric.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from workloads.common.networks.backbones import Decode, Published, Shapes
 class DetectionOptions:
     """Hyperparameters and options of object detection.
 
-    Values for a learning-rate decay that the hyperparameter set does not use are 0 or empty.
+    A hyperparameter set uses step decay or cosine decay of the learning rate. The values for the
+    unused decay are 0 or empty.
     """
 
     optimizer: str = hyperparameter("update rule", choices=("sgd",), overridable=False)
@@ -76,7 +77,8 @@ class DetectionWorkload(ImageWorkload):
         """Return the pretrained backbone of a reference run.
 
         Training from random weights would be a different task. The method returns the published
-        file, the shapes of the arrays that the model needs, and the function that decodes the file.
+        weights file, the shapes of the arrays that the model needs, and the function that decodes
+        the file.
         """
 
     @classmethod
@@ -84,7 +86,7 @@ class DetectionWorkload(ImageWorkload):
     def counts(cls, settings: Settings) -> DatasetInfo:
         """Return the sample counts of the prepared data.
 
-        Under `profile=synthetic`, the counts are COCO's published counts.
+        Under `profile=synthetic`, the method returns COCO's published sample counts.
         """
 
     @classmethod
@@ -93,7 +95,7 @@ class DetectionWorkload(ImageWorkload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return `counts`, with a note if the backbone differs from the published backbone."""
+        """Return `counts`, with a note if the backbone is not the published backbone."""
         of_data, (published, *_) = cls.counts(settings), cls.backbone(settings.model)
         return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, published)))
 
@@ -101,7 +103,7 @@ class DetectionWorkload(ImageWorkload):
     # ----------------------------------------------------------------------------------------------
 
     def decayed_rate(self, step: int) -> float:
-        """Return the learning rate after the warm-up, with step decay or half a cosine."""
+        """Return the learning rate of a step after the warm-up, with step or cosine decay."""
         values = self.options
         if values.decay == "steps":
             return schedules.step_decay(
@@ -137,8 +139,8 @@ class DetectionWorkload(ImageWorkload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """Yield initial weights that are identical in every framework.
 
-        The weights are drawn by hash. If `backbone.weights` is set, the backbone is loaded from
-        that file.
+        The weights are computed from hashes. If `backbone.weights` is set, the backbone is loaded
+        from that file.
         """
         _, shapes, _ = self.backbone(self.settings.model)
         return backbones.initial_weights(self.settings, shapes, self.drawn_weights(seed))
@@ -150,8 +152,8 @@ def judged(folder: Path, images: Array, found: Arrays) -> tuple[dict[str, Any], 
     Args:
         folder: Folder of the prepared data.
         images: COCO ids (N,) of the validation images.
-        found: Arrays of n detections: `number` (n,), which is the index of the detection's image in
-            `images`, `box`, `score`, and `label`, which starts at 1.
+        found: Arrays of n detections: `number`, `box`, `score`, and `label`. `number` (n,) is the
+            index of the detection's image in `images`. `label` starts at 1.
 
     Returns:
         The ground truth and the detections (n, 7) as returned by `average_precision.rows`.

@@ -1,4 +1,4 @@
-"""Exceptions that are raised for damaged archives."""
+"""Exceptions that Python's archive modules raise for damaged archives."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import zlib
 
 try:
     from lzma import LZMAError
-except ImportError:  # Without liblzma, Python rejects LZMA archives as an unknown type.
+# Without liblzma, Python rejects LZMA archives as an unsupported compression type.
+except ImportError:
     LZMAError = zlib.error  # type: ignore[misc,assignment]
 
 DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, LZMAError),
-    # The exceptions mean a truncated file, an unknown compression, or encryption.
+    # These exceptions mean a truncated file, an unsupported compression, or encryption.
     *(EOFError, NotImplementedError, RuntimeError),
 )
 """Exceptions for a damaged archive, in addition to OSError."""

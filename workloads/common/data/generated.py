@@ -1,4 +1,4 @@
-"""Generated data sets, which the same code as for real data sets prepares."""
+"""Generated data sets, which are prepared with the same code as real data sets."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from workloads.common.manifest import Manifest
 class Generated(Dataset):
     """Mixin of generated data sets.
 
-    The mixin must precede the class with the layout: `class Demo(Generated, RealLayout)`.
+    The mixin must precede the layout class in the list of base classes: `class Demo(Generated,
+    RealLayout)`.
     """
 
     generated = True
     lines: Callable[[Manifest, Path], list[str]]
-    """Method that returns the lines to print after generating.
+    """Method that returns the lines to print after the data set is generated.
 
     The layout class or the data set class defines this method.
     """
 
     @abstractmethod
     def generate(self, folder: Path) -> Manifest:
-        """Write the data set and its prepared form below `folder`, and return the manifest."""
+        """Write the generated and the prepared data below `folder`, and return the manifest."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Raise ValueError, because this data set is generated."""

@@ -1,6 +1,6 @@
 """Hidden files and folders that operating systems or tools create in data folders.
 
-Hidden files are not part of a data set.
+Data sets do not include hidden files.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _LEFT_BY_SYSTEMS = frozenset(
         "@eadir",
     )
 )
-"""Names, in lower case, of hidden files that do not begin with a dot.
+"""Lower-case names of hidden files and folders that do not begin with a dot.
 
-Sources: archives created on macOS, Windows, Linux file systems, and Synology.
+These names occur in archives created on macOS and on Windows, in Linux file systems, and on
+Synology devices.
 """
 
 

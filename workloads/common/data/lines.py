@@ -1,10 +1,10 @@
 """Reads the lines of text files, in blocks or all at once.
 
-Error messages contain the file and the line.
+Error messages contain the file and the line number.
 
 Files are UTF-8, or UTF-16 or UTF-32 with a byte order mark. The byte order mark at the start of a
-file is skipped. A line ends with LF or CRLF. A single CR is an ordinary character, because the
-published corpora have CRs inside sentences.
+file is skipped. A line ends with LF or CRLF. A CR without LF is an ordinary character, because the
+published corpora contain CRs inside sentences.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def chunks(path: Path, has_mark: bool = True) -> Iterator[bytes]:
 
     Args:
         path: Path of the file.
-        has_mark: True to skip a byte order mark. False for files of the suite, in which a byte
-            order mark at the start is part of the text.
+        has_mark: True to skip a byte order mark. Set False for files that the suite wrote. In these
+            files, a byte order mark at the start belongs to the text.
 
     Raises:
-        ValueError: The file cannot be read. The message contains its path.
+        ValueError: The file cannot be read. The message contains the path of the file.
     """
     try:
         with open_stream(path) as file:
@@ -40,7 +40,7 @@ def chunks(path: Path, has_mark: bool = True) -> Iterator[bytes]:
 
 
 def split_stream(file: IO[bytes], path: object, has_mark: bool = True) -> Iterator[bytes]:
-    """Yield the content of an open file in the same way as `chunks`.
+    """Yield the content of an open file as UTF-8, in chunks like `chunks`.
 
     `path` is the name of the file in messages.
     """
@@ -65,7 +65,7 @@ def split_stream(file: IO[bytes], path: object, has_mark: bool = True) -> Iterat
 def _utf8_blocks(file: IO[bytes], path: object) -> Iterator[bytes]:
     """Yield blocks of a text file without its byte order mark.
 
-    UTF-16 and UTF-32 are converted to UTF-8.
+    The function converts UTF-16 and UTF-32 to UTF-8.
     """
     head = file.read(_LONGEST_MARK_BYTES)
     encoding, mark_bytes = detect_encoding(head)
@@ -84,13 +84,13 @@ def _utf8_blocks(file: IO[bytes], path: object) -> Iterator[bytes]:
 def blocks(
     path: Path, name: object = None, has_mark: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield blocks of a file's lines, each with the number of its first line.
+    """Yield blocks of a file's lines, each with the line number of its first line.
 
-    The lines have no line ends.
+    The lines do not include the line ends.
 
     Args:
         path: Path of the file.
-        name: Name of the file in messages. The default is its path.
+        name: Name of the file in messages. The default is `path`.
         has_mark: As in `chunks`.
 
     Raises:
@@ -114,7 +114,7 @@ def count_lines(path: Path) -> int:
 def read_lines(path: Path, name: object = None) -> list[str]:
     """Return the lines of a text file that fits into memory, without line ends.
 
-    The function raises ValueError in the same cases as `blocks`.
+    The function raises ValueError if the file cannot be read or is not UTF-8.
     """
     shown = path if name is None else name
     try:
@@ -125,9 +125,9 @@ def read_lines(path: Path, name: object = None) -> list[str]:
 
 
 def read_entries(path: Path, name: object = None) -> list[str]:
-    """Return the entries of a list file, such as a vocabulary.
+    """Return the lines of a list file, such as a vocabulary.
 
-    In addition to the line ends of `read_lines`, a single CR also ends an entry.
+    In contrast to `read_lines`, a CR without LF also ends a line.
     """
     lines = read_lines(path, name)
     return lines[0].split("\r") if len(lines) == 1 else lines
@@ -136,7 +136,7 @@ def read_entries(path: Path, name: object = None) -> list[str]:
 def check_equal(source: object, target: object, numbers: Sequence[int]) -> None:
     """Raise ValueError if two files have different numbers of lines.
 
-    `numbers` contains the two numbers of lines.
+    `numbers` contains the number of lines of `source` and of `target`.
     """
     if numbers[0] != numbers[1]:
         raise ValueError(
@@ -149,8 +149,8 @@ def check_equal(source: object, target: object, numbers: Sequence[int]) -> None:
 def split(data: bytes, path: object, first_line: int) -> list[str]:
     """Return the lines of UTF-8 text.
 
-    The first line has the number `first_line`. The function raises ValueError with the file and the
-    line if the text is not UTF-8.
+    `first_line` is the line number of the first line of `data`. The function raises ValueError with
+    the file and the line number if the text is not UTF-8.
     """
     lines = decode(data, path, first_line).split("\n")
     return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
@@ -159,8 +159,8 @@ def split(data: bytes, path: object, first_line: int) -> list[str]:
 def decode(data: bytes, path: object, first_line: int) -> str:
     """Decode UTF-8.
 
-    The first line of `data` has the number `first_line`. The function raises ValueError with the
-    file and the line if the text is not UTF-8.
+    `first_line` is the line number of the first line of `data`. The function raises ValueError with
+    the file and the line number if the text is not UTF-8.
     """
     try:
         return data.decode("utf-8")

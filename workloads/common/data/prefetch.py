@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class _End:
-    """Last entry of the queue.
+    """Last item in the queue.
 
-    The producer has finished, or has failed with `error`.
+    The item means that the producer has finished, or has failed with `error`.
     """
 
     def __init__(self, error: BaseException | None) -> None:
@@ -21,10 +21,10 @@ class _End:
 
 
 class Prefetch(Generic[T]):
-    """Iterator over `items` that keeps up to `depth` items ready.
+    """Iterator over `items` that keeps up to `depth` items in a queue.
 
-    If the producer raises an exception, the iterator raises this exception instead of returning the
-    item. Closing the iterator, or dropping its last reference, stops the thread and closes `items`.
+    If the producer raises an exception, the iterator raises this exception. Closing the iterator,
+    or dropping the last reference to it, stops the thread and closes `items`.
     """
 
     def __init__(self, items: Iterator[T], depth: int = 2) -> None:
@@ -54,12 +54,12 @@ class Prefetch(Generic[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop the producer and wait for its end. Further calls have no effect."""
+        """Stop the producer thread and wait until it has ended. Further calls have no effect."""
         self._done = True
         self._stop.set()
         while self._thread.is_alive():
-            # The producer may be blocked in put(). A free slot lets the producer check the stop
-            # event.
+            # The producer may be blocked in put(). A free slot in the queue unblocks the producer,
+            # which then checks the stop event.
             try:
                 self._queue.get(timeout=0.01)
             except queue.Empty:
@@ -73,8 +73,8 @@ class Prefetch(Generic[T]):
         self.close()
 
     def __del__(self) -> None:
-        # This method also runs after __init__ has rejected its arguments. The method never waits,
-        # so it cannot block the exit of Python.
+        # This method also runs if __init__ has rejected its arguments. The method never waits, so
+        # it cannot block the exit of Python.
         stop = getattr(self, "_stop", None)
         if stop is not None:
             stop.set()
@@ -83,7 +83,7 @@ class Prefetch(Generic[T]):
 
 
 def _produce(items: Iterator[T], out: queue.Queue[T | _End], stop: threading.Event) -> None:
-    """Put the items into the queue. This function is the target of the thread.
+    """Put the items into the queue. The producer thread runs this function.
 
     The function has no reference to the `Prefetch` object, so that an abandoned object can be
     garbage-collected.

@@ -1,12 +1,13 @@
 """Published sample counts of the public data sets, for comparison with a manifest.
 
-Data with different counts are not the public data set with the same name.
+Data with different sample counts are not the public data set with the same name.
 
 Sources:
 
 - COCO: `train` and `val` are images with objects (published logs: train_samples, eval_samples).
 - ILSVRC2012: reference imagenet_main.py.
-- MovieLens: the READMEs. `train` is the count after the leave-one-out split (reference logs).
+- MovieLens: the READMEs. `train` is the number of ratings after the leave-one-out split (reference
+  logs).
 - WMT: newstest2014 and the validation sets of the references.
 - CIFAR-10 and Fashion-MNIST: their web pages.
 - C4 with the tokens of Llama 3.1: derived from the sizes of MLCommons' files.
@@ -31,7 +32,7 @@ COUNTS: dict[str, Mapping[str, int]] = {
         "validation_tokens": 41_642_091,
     },
     "cifar10": {"train": 50_000, "val": 10_000, "classes": 10},
-    "coco2014": _COCO,  # The split of round v0.5 has the same images.
+    "coco2014": _COCO,  # In round v0.5's split, COCO 2014 has the same images as COCO 2017.
     "coco2017": _COCO,
     "fashion-mnist": {"train": 60_000, "val": 10_000, "classes": 10},
     "imagenet": {"train": 1_281_167, "val": 50_000, "classes": 1_000},
@@ -41,11 +42,13 @@ COUNTS: dict[str, Mapping[str, int]] = {
     "wmt16-en-de": {"dev": 5_168, "test": 3_003},
     "wmt17-en-de": {"dev": 3_000, "test": 3_003},
 }
-"""Published counts of each data set. All other data sets have no published counts."""
+"""Published sample counts of each data set. Data sets that are missing here have no published
+counts.
+"""
 
 
 def differences(dataset: str, counts: Mapping[str, object]) -> str:
-    """Describe how counts differ from those of the public data set with this name.
+    """Describe how counts differ from the counts of the public data set with this name.
 
     The function returns an empty string if the counts are equal, or if this name has no published
     counts.

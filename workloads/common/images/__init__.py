@@ -1,1 +1,1 @@
-"""Framework-independent image processing for reading, resizing, batches, and drawing."""
+"""Framework-independent image code: reading, resizing, batches, and drawing."""

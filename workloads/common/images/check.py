@@ -13,8 +13,8 @@ from workloads.files import open_stream
 
 FILES_PER_TASK = 64
 HEADER_BYTES = 1 << 14
-"""Number of bytes that are read first. If large metadata precede the header, the whole file is
-read.
+"""Number of bytes that are read first. If the header is not complete within these bytes because of
+large metadata, the whole file is read.
 """
 JPEG_END = b"\xff\xd9"
 
@@ -26,10 +26,10 @@ def check_files(
 
     Args:
         paths: Image files.
-        full: True to decode every image. Otherwise only a JPEG's header and last bytes are checked,
-            which detects truncated files, but not damage in between.
-        threads: Number of threads. 0 means four per core, or one per core if `full` is set.
-            Checking headers mostly waits for the disk.
+        full: True to decode every image. With False, only the header and last bytes of a JPEG are
+            checked. This check detects truncated files, but not damage in the middle of a file.
+        threads: Number of threads. 0 means four threads per core, or one thread per core if `full`
+            is set. Checking headers mostly waits for the disk.
     """
     workers = threads or len(os.sched_getaffinity(0)) * (1 if full else 4)
     per_thread = local()

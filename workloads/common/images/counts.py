@@ -17,19 +17,19 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """Reads the counts of prepared image data sets, or returns the published counts."""
+    """Counts of a prepared image data set, or of the published data set."""
 
     kind: str
-    """Type of the data set in messages, with an article: `an image`."""
+    """Description of the data set for messages, with an article: `an image`."""
     name: str
     """Name of the published data set, such as `imagenet`."""
     other_counts: tuple[str, ...] = ()
-    """Additional counts that the manifest of a prepared data set must contain."""
+    """Names of additional counts that the manifest of a prepared data set must contain."""
 
     def for_settings(self, settings: Settings) -> DatasetInfo:
         """Return the counts of the prepared data set.
 
-        Under `profile=synthetic`, the counts are those of the published data set.
+        Under `profile=synthetic`, the method returns the counts of the published data set.
 
         The method raises ValueError with the setting to change if data are missing or if the batch
         size cannot be divided by the number of devices.
@@ -78,12 +78,12 @@ COCO2017 = ImageFacts("a detection", "coco2017", other_counts=("val_objects",))
 
 
 def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
-    """Check that the batch can be divided equally over the devices.
+    """Raise ValueError unless the batch can be divided equally among the devices.
 
-    The batch must not be larger than the data set.
+    The batch must also not be larger than the data set. The error message contains the setting to
+    change.
 
-    Unequal shares would need padding, which would change the statistics of batch norm. The function
-    raises ValueError with the setting to change.
+    Unequal shares would need padding, which would change the statistics of batch norm.
     """
     batch, count = settings.global_batch_size, settings.devices
     if batch % count:
@@ -99,10 +99,10 @@ def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
 
 
 def stream_steps(images: int, global_batch_size: int, replicas: int, groups: int) -> int:
-    """Return the number of steps of an epoch if each batch has images of a single group.
+    """Return an upper bound of steps per epoch if each batch has images of a single group.
 
-    In these steps, each replica processes all images of its share. The result is an upper bound
-    that does not depend on how the images are distributed over the groups.
+    In these steps, each replica processes all images of its share of the data set. The bound does
+    not depend on how the images are distributed over the groups.
     """
     share = -(-images // replicas)
     return -(-share * replicas // global_batch_size) + groups - 1
@@ -111,16 +111,16 @@ def stream_steps(images: int, global_batch_size: int, replicas: int, groups: int
 def activation_bytes(values: int, precision: str) -> int:
     """Return the memory in bytes for `values` convolution outputs until the backward pass.
 
-    Each value is stored twice: before and after its batch norm.
+    Each output is stored twice: before and after its batch norm.
     """
     return 2 * values * (2 if precision in ("bf16", "fp16") else 4)
 
 
 def image_shapes(model: Mapping[str, Json]) -> tuple[Shape, ...]:
-    """Return the shapes that a model's batches can have.
+    """Return the image shapes (height, width) of a model's batches.
 
-    `model` contains either `padded_shapes`, a short list of (height, width) to which images are
-    padded, or `image_size`, the side of a square.
+    `model` contains either `padded_shapes` or `image_size`. `padded_shapes` is a short list of
+    (height, width) to which images are padded. `image_size` is the side length of square images.
     """
     if "padded_shapes" in model:
         return tuple((int(height), int(width)) for height, width in model["padded_shapes"])

@@ -19,23 +19,27 @@ from workloads.common.images import index
 from workloads.common.manifest import Manifest
 
 MAX_NAMED = 20
-"""Maximum number of problems in a message. Further problems are only counted."""
+"""Maximum number of problems that a message lists. For further problems, the message contains only
+their number.
+"""
 SPLITS = ("train", "val")
 
 Content = TypeVar("Content")
-"""Content of a source folder, before any image is opened."""
+"""Type of the content of a source folder, before any image is opened."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 
 
 class ImageDataset(manifests.Prepared, Generic[Content]):
-    """Data set of image files. Options are set as attributes before `prepare`."""
+    """Data set of image files. Option attributes must be set before calling `prepare`."""
 
     kind: ClassVar[str] = ""
-    """Registered name of user-provided folders. Empty for data sets with a fixed name."""
+    """Registered name of the layout of user-provided folders. The string is empty for data sets
+    with a fixed name.
+    """
     content: ClassVar[str] = ""
     """Description of the content that is compared with the published data set."""
     things: ClassVar[str]
-    """Plural noun for the units in which problems are counted."""
+    """Plural noun for the problems in messages, such as `images or annotations`."""
     splits: ClassVar[tuple[str, ...]] = SPLITS
     """Splits that have an index."""
     prepare_options = ("subset", "skip_bad", "full")
@@ -48,7 +52,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         self.skip_bad = False
         """True to omit invalid images instead of rejecting the data set."""
         self.full = False
-        """True to decode every image instead of checking only headers and file ends."""
+        """True to decode every image. With False, only headers and file ends are checked."""
 
     @abstractmethod
     def look(self, source: Path) -> Content:
@@ -70,13 +74,13 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
     ) -> tuple[Manifest, list[str]]:
         """Check the images, and write the prepared data to `folder`.
 
-        The method returns the complete manifest and a line for each omitted entry. The method
-        raises ValueError if the data set cannot be used.
+        The method returns the complete manifest and a line for each omitted image or annotation.
+        The method raises ValueError if the data set cannot be used.
         """
 
     @abstractmethod
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """Return the lines to print after a preparation."""
+        """Return the lines to print after the data set is prepared."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Index and check the folder `source`. See `workloads.api.Dataset`."""
@@ -112,8 +116,9 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
     ) -> Manifest:
         """Return the manifest with counts and notes, and with `matches_published`.
 
-        `matches_published` is True if this is the published data set. `compared` describes the
-        content that equals the published content. `further_notes` are added to the notes.
+        `matches_published` is True if the data set equals the published data set. `compared`
+        describes the content that equals the published content. `further_notes` are added to the
+        notes.
         """
         unlike = manifests.unlike(self.name, counts, compared, self.content)
         notes = [*self.notes(counts), *further_notes, *(unlike if self.subset is None else [])]
@@ -134,9 +139,9 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         return lines
 
     def files(self, destination: Path) -> Iterator[str]:
-        """Yield the paths of images outside of the prepared folder, then its files.
+        """Yield the paths of images outside of the prepared folder, then the prepared files.
 
-        The interface is `workloads.api.Dataset`.
+        The method implements `workloads.api.Dataset`.
         """
         manifest = manifests.read(destination)
         if manifest is None:
@@ -152,7 +157,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
     def _indexed(self, manifest: Manifest) -> list[str]:
         """Return the splits that have an index.
 
-        Data from earlier versions of the suite may lack the index of some splits.
+        Data that earlier versions of the suite prepared may lack the index of some splits.
         """
         return [split for split in self.splits if f"{split}_names.npy" in manifest.files]
 
@@ -186,7 +191,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         ]
 
     def refusal(self, bad: Sequence[str]) -> str:
-        """Return an error message: one line for a single problem, otherwise a list."""
+        """Return an error message: one line for a single problem, or a list of problems."""
         if len(bad) == 1:
             return f"{bad[0]}. Repair it, or set --skip-bad to leave it out"
         hint = "Repair them, or set --skip-bad to leave them out"
@@ -194,10 +199,10 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
 
 def fill(archive_bytes: int, sizes: Iterable[int]) -> bool:
-    """Return whether the total file size is within 3 % of the size of an archive.
+    """Return whether the total size of the files is within 3 % of an archive's size.
 
-    tar adds 0.5 to 2.5 KB to each file, which is 1 to 2 % for ImageNet. zip reduces a JPEG by about
-    1 %.
+    tar adds 0.5 to 2.5 KB to each file, which is 1 to 2 % for ImageNet. zip reduces the size of a
+    JPEG by about 1 %.
     """
     return abs(sum(sizes) / archive_bytes - 1) < 0.03
 

@@ -1,10 +1,10 @@
 """Index of a prepared image data set: path, label, and size of each image.
 
-The images are not copied. The files of a split are memory-mapped and sorted by the paths of the
+The images are not copied. The arrays of a split are memory-mapped and sorted by the paths of the
 images:
 
 - `SPLIT_names.npy`: concatenated paths relative to the source folder, UTF-8
-- `SPLIT_ends.npy` int64 (n,): end of each path
+- `SPLIT_ends.npy` int64 (n,): end offset of each path
 - `SPLIT_label.npy` int32 (n,)
 - `SPLIT_width.npy` and `SPLIT_height.npy` int32 (n,): size in pixels
 - `SPLIT_bytes.npy` int64 (n,): file size
@@ -49,12 +49,12 @@ class ImageIndex:
         return len(self.label)
 
     def name(self, number: int) -> str:
-        """Return the path of an image relative to the root folder."""
+        """Return the path of image `number` relative to the root folder."""
         first = int(self.ends[number - 1]) if number else 0
         return str(self.names[first : int(self.ends[number])].tobytes(), "utf-8", "surrogateescape")
 
     def path(self, number: int) -> str:
-        """Return the full path of an image."""
+        """Return the full path of image `number`."""
         return f"{self.root}/{self.name(number)}"
 
 
@@ -104,7 +104,7 @@ def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
 
 
 def join(first: ImageIndex, second: ImageIndex) -> ImageIndex:
-    """Concatenate the indexes of two splits that have the same root, in memory."""
+    """Concatenate in memory the indexes of two splits that have the same root folder."""
     ends = np.concatenate([first.ends, second.ends + (first.ends[-1] if len(first) else 0)])
     joined = {
         name: np.concatenate([getattr(first, name), getattr(second, name)])

@@ -1,10 +1,11 @@
 """Decodes image files to RGB, with libjpeg-turbo for JPEG and OpenCV for PNG.
 
-The content of a file determines its type, even if a PNG file is named as a JPEG.
+The format is detected from the content of a file, not from its name.
 
-`exact` decoding produces the pixels of libjpeg's defaults, for a whole image and for a region.
-`scaled` decoding may decode at 1/2, 1/4, or 1/8 of the size, which is faster than `exact` decoding
-and produces softer pixels. All decoding releases the GIL. Errors are raised as `BadImage`.
+`exact` decoding produces the pixels of libjpeg's default settings, for a whole image and for a
+region. `scaled` decoding may decode at 1/2, 1/4, or 1/8 of the image size. `scaled` decoding is
+faster than `exact` decoding and produces softer pixels. Both modes release the GIL. Errors are
+raised as `BadImage`.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from workloads.common.images import turbo
 from workloads.files import open_stream
 
 Box = tuple[int, int, int, int]
-"""Left, top, width, height in pixels."""
+"""Box as (left, top, width, height) in pixels."""
 
 PNG = b"\x89PNG\r\n\x1a\n"
 JPEG = b"\xff\xd8"
 """First bytes of PNG and JPEG files."""
 MAX_PIXELS = 100_000_000
-"""Maximum number of pixels. Each decoding thread needs 300 MB for an image of this size. ImageNet's
-largest image has about 61 million pixels.
+"""Maximum number of pixels of an image. For an image of this size, each decoding thread needs
+300 MB. ImageNet's largest image has about 61 million pixels.
 """
 MAX_ASPECT = 100
-"""Maximum ratio of the longer to the shorter side. Evaluation resizes the shorter side to 256,
-so the longer side has at most 25,600 pixels.
+"""Maximum ratio of an image's longer side to its shorter side. Evaluation resizes the shorter
+side to 256 pixels, so the longer side then has at most 25,600 pixels.
 """
 _HARMLESS = re.compile(
     r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform",
@@ -81,7 +82,7 @@ def read_header(data: bytes | memoryview) -> Header:
         raise BadImage(f"neither a JPEG nor a PNG file (it begins with {start[:8]!r})")
     try:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
-    except KeyError:  # simplejpeg raises KeyError if the header has no end.
+    except KeyError:  # simplejpeg raises KeyError if the header is incomplete.
         raise BadImage("damaged JPEG header (ends before it is complete)") from None
     except ValueError as error:
         raise BadImage(f"damaged JPEG header ({error})") from None
@@ -96,7 +97,7 @@ def read_header(data: bytes | memoryview) -> Header:
 
 
 def _checked(header: Header) -> Header:
-    """Return the header, or raise BadImage if the image is empty or too large."""
+    """Return `header`, or raise BadImage if the image is empty or too large."""
     width, height = header.width, header.height
     if min(width, height) < 1:
         raise BadImage(f"{width} x {height} pixels")
@@ -116,7 +117,7 @@ class Reader:
 
     The reader reuses its buffers, which grow to the size of the largest image.
 
-    The results of `read`, `decode`, and `decode_part` are valid until the next call.
+    A result of `read`, `decode`, or `decode_part` is valid until the next call of these methods.
     """
 
     def __init__(self) -> None:
@@ -155,13 +156,13 @@ class Reader:
     def decode_part(
         self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1
     ) -> UInt8s:
-        """Return the pixels of `box`, uint8 RGB.
+        """Return the pixels of the region `box` of an image, as uint8 RGB.
 
         `width` and `height` are the expected size of the image.
 
-        With `denominator` 2, 4, or 8, the region of a JPEG is decoded at that fraction of the size
-        (rounded outwards). For PNG and CMYK images, the denominator is ignored. The method raises
-        BadImage if the image is invalid or has a different size.
+        With `denominator` 2, 4, or 8, the region of a JPEG is decoded at 1 / `denominator` of the
+        image size (rounded outwards). For PNG and CMYK images, the denominator is ignored. The
+        method raises BadImage if the image is invalid or has a different size than expected.
         """
         if self._regions is not None:
             part = self._decode_region(self._regions, data, box, width, height, denominator)
@@ -187,7 +188,7 @@ class Reader:
         height: int,
         denominator: int,
     ) -> UInt8s | None:
-        """Decode a region with the library that supports cropping.
+        """Decode a region of a JPEG with a library that decodes only that region.
 
         The method returns None if the library cannot crop this image.
         """
@@ -207,7 +208,7 @@ class Reader:
             raise BadImage(f"damaged JPEG ({error})") from None
 
     def _room(self, size: int) -> UInt8s:
-        """Return the pixel buffer, with at least `size` bytes."""
+        """Return the pixel buffer, enlarged to at least `size` bytes."""
         if size > self._pixels.size:
             self._pixels = np.empty(size, np.uint8)
         return self._pixels
@@ -216,8 +217,8 @@ class Reader:
 def _has_tables(data: memoryview) -> bool:
     """Return whether a JPEG contains its decoding tables.
 
-    Without these tables, the library would use the tables of the previous file, so the pixels would
-    depend on the order of the files.
+    Without decoding tables in the file, the library would use the tables of the previously decoded
+    file. The pixels would then depend on the order of the files.
     """
     for part in (data[:4096], data):
         start = bytes(part)
@@ -227,9 +228,9 @@ def _has_tables(data: memoryview) -> bool:
 
 
 def reduced(box: Box, denominator: int) -> Box:
-    """Return a box in the pixels of an image at 1 / `denominator` of its size.
+    """Scale a box to the pixels of an image at 1 / `denominator` of its size.
 
-    The box is rounded outwards.
+    The edges of the box are rounded outwards.
     """
     left, top, width, height = box
     right, bottom = -(-(left + width) // denominator), -(-(top + height) // denominator)
@@ -238,10 +239,10 @@ def reduced(box: Box, denominator: int) -> Box:
 
 
 def decode_jpeg(data: memoryview, room: UInt8s, size: tuple[int, int] | None = None) -> UInt8s:
-    """Decode a JPEG that is not CMYK into `room`.
+    """Decode a JPEG that is not CMYK into the buffer `room`.
 
-    `size` is the (height, width) of a reduced image. The function raises BadImage even for
-    recoverable errors, unless the errors do not affect the pixels.
+    `size` is the (height, width) of a reduced image. The function also raises BadImage for
+    recoverable errors, unless an error does not affect the pixels.
     """
     height, width = size or (0, 0)
     options = {"min_height": height, "min_width": width, "buffer": room}

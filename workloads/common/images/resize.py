@@ -1,22 +1,23 @@
 """Bilinear resizing into a slot of a batch, in a plain and a smooth variant.
 
-The plain variant is for ResNet-50. Pixel centers are at one half, the four nearest pixels are
-interpolated, and the image is not smoothed before shrinking. The plain variant equals TensorFlow's
-current `tf.image.resize(method="bilinear", antialias=False)`, rounded to uint8, and OpenCV's
-INTER_LINEAR. ResNet's reference calls a different function, the legacy `tf.compat.v1.image.resize`,
-whose pixels begin at integer coordinates. If an image is shrunk by a factor of s, the reference
-samples the image (s - 1) / 2 pixels further up and left (imagenet_preprocessing.py). The pixels of
-the plain variant and the reference differ by 1.3 of 255 on average
-(docs/reference/workloads/resnet50.md). The libraries that this module uses do not implement the
-legacy variant.
+The plain variant is for ResNet-50. Pixel centers are at half-integer coordinates, the four nearest
+pixels are interpolated, and the image is not smoothed before shrinking. The plain variant equals
+TensorFlow's current `tf.image.resize(method="bilinear", antialias=False)`, rounded to uint8, and
+OpenCV's INTER_LINEAR. ResNet's reference calls a different function, the legacy
+`tf.compat.v1.image.resize`, which places pixel centers at integer coordinates. If an image is
+shrunk by a factor of s, the reference therefore samples the image (s - 1) / 2 pixels further up and
+left (imagenet_preprocessing.py). The pixels of the plain variant and the reference differ by 1.3 of
+255 levels on average (docs/reference/workloads/resnet50.md). The libraries that this module uses do
+not implement the legacy function.
 
-The smooth variant is for SSD. It is Pillow's bilinear filter, whose triangle is as wide as the
-pixels that are merged into a single pixel. SSD's reference resizes Pillow images (utils.py,
-torchvision's `Resize`), so the pixels are identical. For photographs of 640 x 480 resized to 300 x
-300, the plain variant differs by 1.8 to 2.8 of 255 levels on average and by up to 128 at edges.
-OpenCV's INTER_AREA differs by 1.0 on average. The smooth variant takes 1.5 ms per image, and the
-plain variant takes 0.2 ms. The complete input pipeline is still more than twice as fast as
-torchvision's pipeline (benchmarks/coco_input.py).
+The smooth variant is for SSD. The smooth variant is Pillow's bilinear filter, whose triangle is as
+wide as the source pixels that are merged into a pixel. SSD's reference resizes Pillow images
+(utils.py, torchvision's `Resize`), so the smooth variant and the reference produce identical
+pixels. For photographs of 640 x 480 resized to 300 x 300, the plain variant differs from the smooth
+variant by 1.8 to 2.8 of 255 levels on average and by up to 128 levels at edges. OpenCV's INTER_AREA
+differs from the smooth variant by 1.0 level on average. The smooth variant takes 1.5 ms per image,
+and the plain variant takes 0.2 ms. The complete input pipeline with the smooth variant is still
+more than twice as fast as torchvision's pipeline (benchmarks/coco_input.py).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def resize_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
 def resize_smooth_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
     """Resize like `resize_into`, but with Pillow's bilinear filter.
 
-    The filter smooths the image when it is shrunk. The GIL is released during the operation.
+    The filter smooths the image when the image is shrunk. The function releases the GIL while
+    resizing.
     """
     resized = np.asarray(
         Image.fromarray(source).resize((out.shape[1], out.shape[0]), Image.Resampling.BILINEAR)
@@ -58,8 +60,8 @@ def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
 
     The aspect ratio is preserved. As in the reference (imagenet_preprocessing.py,
     `_smallest_size_at_least`), both sides are multiplied by the same float32 ratio and rounded
-    down. For 1/8 of all image sizes, the shorter side becomes `shorter` - 1 (332 x 500 becomes 255
-    x 385).
+    down. For 1/8 of all image sizes, rounding reduces the shorter side to `shorter` - 1 (332 x 500
+    becomes 255 x 385).
     """
     ratio = np.float32(shorter) / np.float32(min(height, width))
     return int(np.float32(height) * ratio), int(np.float32(width) * ratio)
@@ -68,12 +70,12 @@ def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
 def bounded_size(
     height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int
 ) -> tuple[Int64s, Int64s]:
-    """Return heights and widths with the shorter side `shorter` and the same aspect ratio.
+    """Return sizes with the shorter side `shorter` and the aspect ratios of the images.
 
     The shorter side is reduced further if the longer side would exceed `longest`. Rounding follows
     maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side is
-    rounded down, and a reduced shorter side is rounded to the nearest integer. Therefore the longer
-    side may exceed `longest` by half of the aspect ratio.
+    rounded down, and a reduced shorter side is rounded to the nearest integer. The longer side may
+    therefore exceed `longest` by half of the aspect ratio.
     """
     sides = np.stack(np.broadcast_arrays(np.asarray(height, np.int64), np.asarray(width, np.int64)))
     least, most = sides.min(0), sides.max(0)
@@ -85,7 +87,7 @@ def bounded_size(
 
 
 def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:
-    """Resize to `evaluation_size` and write the center to `out` (H, W, 3).
+    """Resize an image to `evaluation_size`, and write the center to `out` (H, W, 3).
 
     H and W must not exceed the shorter side of the resized image.
     """

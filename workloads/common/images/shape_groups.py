@@ -1,4 +1,4 @@
-"""Groups images by the shape of their batches."""
+"""Groups the images of a split by the shape of their batches."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from workloads.common.images.index import ImageIndex
 
 @dataclass(frozen=True)
 class ShapeGroup:
-    """Images of a split whose batches have the same shape, or shapes up to a maximum."""
+    """Images of a split whose batches all have the same shape, or shapes up to a maximum."""
 
     shape: Shape
     count: int
     images: Int64s | None = None
-    """Images (count,) in ascending order. None means all images of the split."""
+    """Indices (count,) of the images in ascending order. None means all images of the split."""
 
     def __getitem__(self, places: Int64s) -> Int64s:
-        """Return the images at the given positions in the group."""
+        """Return the indices of the images at the given positions in the group."""
         return places if self.images is None else self.images[places]
 
 
@@ -32,9 +32,9 @@ def group_by_orientation(
 ) -> list[ShapeGroup]:
     """Divide the images into landscape images and all other images.
 
-    The rule is the same as in maskrcnn_benchmark (data/build.py): an image is in the first group if
-    h / w is below 1. The shape of each group is the largest shape with its orientation. `used`
-    (ascending) restricts the groups to some images.
+    The rule is the same as in maskrcnn_benchmark (data/build.py): an image is in the landscape
+    group if h / w is below 1. The batch shape of each group is the largest shape in `shapes` with
+    the group's orientation. `used` (ascending) restricts the groups to some images.
     """
     chosen = np.arange(len(images)) if used is None else used
     lying = images.width[chosen] > images.height[chosen]

@@ -2,11 +2,11 @@
 
 Threads prefetch the batches.
 
-Step s of an epoch uses positions s·G … of the epoch's random permutation, where G is the global
-batch size. The last step is filled up from the beginning of the same permutation, so every batch is
-full (padding would change the statistics of batch norm). Replica r of R uses positions r·G/R … (r +
-1)·G/R - 1 of each step. Validation images are divided into contiguous shares, and exactly one
-replica evaluates each image.
+Each epoch has a random permutation of the images. Step s uses the positions from s·G of the
+permutation, where G is the global batch size. The last batch of an epoch is completed with images
+from the beginning of the same permutation, because padding would change the statistics of batch
+norm. Replica r of R uses positions r·G/R … (r + 1)·G/R - 1 of each step. Validation images are
+divided into contiguous shares, and exactly one replica evaluates each image.
 
 The processing of an image depends only on (seed, epoch, image), never on the replica, process, or
 thread. If a model pads images to several shapes, each replica separately fills batches of a single
@@ -48,12 +48,14 @@ from workloads.common.randomness import Permutation, stream
 
 DENOMINATORS = (8, 4, 2)
 SUBSTITUTES = 100
-"""Maximum number of consecutive damaged images with `skip_bad`. The run ends after this number."""
+"""Maximum number of consecutive damaged images with `skip_bad`. The run ends after this number of
+damaged images.
+"""
 
 Begun = tuple[dict[str, Array], "list[Future[None]]"]
-"""Arrays of a batch, and the tasks that fill them."""
+"""Arrays of a batch, and the tasks that fill the arrays."""
 Making = tuple[list[Batch], "list[Future[None]]"]
-"""Batches of the local replicas, and the tasks that fill them."""
+"""Batches of the local replicas, and the tasks that fill the batches."""
 
 
 class ImageJob(NamedTuple):
@@ -71,9 +73,9 @@ class Order(Protocol):
     steps: int
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
-        """Return images first … stop - 1 of a step's global batch, and their shape.
+        """Return images `first` … `stop` - 1 of a step's global batch, and their shape.
 
-        These images belong to one replica.
+        The images from `first` to `stop` - 1 belong to one replica.
         """
 
 
@@ -86,7 +88,7 @@ class EpochOrder:
         self.permutation = Permutation(stream(seed, "image order", epoch), group.count)
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
-        """Return images first … stop - 1 of a step's global batch and their shape."""
+        """Return images `first` … `stop` - 1 of a step's global batch, and their shape."""
         places = step * self.batch_size + np.arange(first, stop)
         return self.group[self.permutation(places % self.group.count)], self.group.shape
 
@@ -94,8 +96,8 @@ class EpochOrder:
 def reduction(box: Box, shape: Shape) -> int:
     """Return the largest denominator (1, 2, 4, or 8) for decoding a crop.
 
-    The crop will be resized to `shape`. The reduced crop must have at least half of the shape's
-    height and width.
+    The crop will be resized to `shape`. The height and width of the decoded crop must be at least
+    half of the height and width of `shape`.
     """
     return next(
         (by for by in DENOMINATORS if 2 * box[3] >= by * shape[0] and 2 * box[2] >= by * shape[1]),
@@ -104,16 +106,16 @@ def reduction(box: Box, shape: Shape) -> int:
 
 
 class ImageData(ABC):
-    """`workloads.api.DataPipeline` over a prepared image data set.
+    """Data pipeline (`workloads.api.DataPipeline`) of a prepared image data set.
 
     Subclasses define the random draws and the arrays of a batch. The memory of a batch is not
-    reused while any reference to its arrays or their views exists. `data_threads=0` means the cores
-    of the process (`process_cores`). The constructor raises ValueError if the data folder contains
-    no prepared data.
+    reused while a reference to an array of the batch or to a view of an array exists. With
+    `data_threads=0`, the number of threads is the number of cores of the process (`process_cores`).
+    The constructor raises ValueError if the data folder contains no prepared data.
     """
 
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
-    """Dataclass with the options. Subclasses may set different defaults."""
+    """Dataclass with the options of the data pipeline. Subclasses may set different defaults."""
 
     def __init__(
         self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
@@ -143,7 +145,7 @@ class ImageData(ABC):
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
-        """Indices of images that have already been reported on stderr."""
+        """Indices of damaged images that have already been reported on stderr."""
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """Return the index of `train` or `val`."""
@@ -170,7 +172,7 @@ class ImageData(ABC):
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """Return the shape of a replica's batch of `images`.
 
-        The shape is the group's `shape` or a smaller shape.
+        The returned shape is the group's `shape` or a smaller shape.
         """
         return shape
 
@@ -178,13 +180,13 @@ class ImageData(ABC):
     def begin(self, job: ImageJob) -> Begun:
         """Start the preparation of a training batch.
 
-        The images are written to `take(…, job.shape)`.
+        The tasks write the images to memory from `take(…, job.shape)`.
         """
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Return the arrays of an evaluation batch, except `image` and `valid`.
 
-        The default is the labels. The label of padding is 0. Padding has `valid` False and the
+        By default, the method returns the labels. Padding has the label 0, `valid` False, and the
         index 0 in `images`.
         """
         return {"label": self.evaluation_images.label[images] * valid}
@@ -203,7 +205,8 @@ class ImageData(ABC):
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield the batches of this process's validation images.
 
-        Replica r evaluates images r·⌈N/R⌉ … of the validation set.
+        Replica r evaluates the images from index r·⌈N/R⌉ of the validation set, where N is the
+        number of images and R is the number of replicas.
         """
         return self._ahead(self._evaluation())
 
@@ -231,8 +234,8 @@ class ImageData(ABC):
     def part(self, reader: Reader, image: int, box: Box, shape: Shape) -> UInt8s:
         """Return the pixels of a training image's crop that will be resized to `shape`.
 
-        With `scaled` decoding, a crop that is larger than `shape` is decoded at a fraction of its
-        size. The method raises BadImage for an invalid image.
+        With `scaled` decoding, a crop that is larger than `shape` is decoded at a fraction of the
+        image size. The method raises BadImage for an invalid image.
         """
         data = reader.read(self.images.path(image), int(self.images.bytes[image]))
         denominator = reduction(box, shape) if self.scaled else 1
@@ -240,10 +243,11 @@ class ImageData(ABC):
         return reader.decode_part(data, box, width, height, denominator)
 
     def make_or_replace(self, image: int, make: Callable[[int], None]) -> int:
-        """Call `make` with a training image, and return the image that was used.
+        """Call `make` with a training image, and return the index of the image that was used.
 
-        With `skip_bad`, the next image of the data set replaces a damaged image, in the same way in
-        every framework. Otherwise the method raises BadImage with the file's name.
+        With `skip_bad`, the next image of the data set replaces a damaged image. The replacement is
+        the same in every framework. Without `skip_bad`, the method raises BadImage with the file's
+        name.
         """
         for _ in range(SUBSTITUTES):
             try:
@@ -313,7 +317,7 @@ class ImageData(ABC):
                 yield batches, tasks
 
     def _begin_evaluation(self, images: Int64s, shape: Shape) -> Begun:
-        """Start an evaluation batch. Missing images are black."""
+        """Start the preparation of an evaluation batch. Padding images are black."""
         size, real = self.evaluation_batch_size, len(images)
         numbers, valid, pixels = (
             np.zeros(size, np.int64),
@@ -328,7 +332,7 @@ class ImageData(ABC):
         )
 
     def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:
-        """Write an evaluation image to its slot.
+        """Write an evaluation image to its slot in the batch.
 
         A damaged image always ends the run, because every validation image must be evaluated.
         """

@@ -15,16 +15,16 @@ from workloads.common.randomness import bits, stream
 
 
 class SyntheticData(ABC):
-    """`workloads.api.DataPipeline` of a few precomputed batches.
+    """Data pipeline (`workloads.api.DataPipeline`) of a few precomputed batches.
 
-    The batches are reused without copying. Subclasses define the targets. The batches cycle through
-    the model's shapes. All replicas of a step have the same shape.
+    The pipeline reuses the batches without copying. Subclasses define the targets. The batches
+    cycle through the model's shapes. In a step, the batches of all replicas have the same shape.
     """
 
     BATCHES: ClassVar[int]
-    """Minimum number of batches."""
+    """Minimum number of precomputed batches."""
     STREAM: ClassVar[str]
-    """Label of the random number stream."""
+    """Label of the random number stream for the batches."""
 
     def __init__(
         self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int

@@ -1,12 +1,12 @@
 """ctypes bindings to libjpeg-turbo's partial decoding, which simplejpeg lacks.
 
 The shared library comes from the `turbojpeg` wheel or from the system. If both are missing, or if
-the library cannot crop an image, callers decode the whole image. The pixels are the same, because
-every decoder here is libjpeg-turbo with its default settings (accurate DCT, smooth chroma
-upsampling).
+the library cannot crop an image, callers decode the whole image. Partial and full decoding produce
+the same pixels, because all decoders in this package are libjpeg-turbo with its default settings
+(accurate DCT, smooth chroma upsampling).
 
-API: TurboJPEG 3 (turbojpeg.h of libjpeg-turbo 3.0), with a handle for each thread.
-`tj3SetCroppingRegion` is called after the header is read.
+The bindings use the API of TurboJPEG 3 (turbojpeg.h of libjpeg-turbo 3.0), with a handle for each
+thread. `tj3SetCroppingRegion` is called after the header is read.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _DECOMPRESS = 1
 _PIXELS_RGB = 0
 _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLOURS, _LOSSLESS = 4, 5, 6, 7, 8, 15
 _COLOURS_CROPPED = frozenset({0, 1, 2})
-"""Color spaces that can be cropped: RGB, YCbCr, and gray. CMYK is converted from the whole
-image.
+"""Color spaces of images that can be cropped: RGB, YCbCr, and gray. A CMYK image must be decoded
+completely.
 """
 _BLOCK_WIDTHS = {0: 8, 1: 16, 2: 16, 3: 8, 4: 8, 5: 32}
-"""Alignment of a region's left edge in pixels, by subsampling (4:4:4, 4:2:2, 4:2:0, gray, 4:4:0,
-4:1:1).
+"""Alignment of a region's left edge in pixels, by chroma subsampling (4:4:4, 4:2:2, 4:2:0, gray,
+4:4:0, 4:1:1).
 """
 _MARGIN = 2
 """Number of additional pixels that are decoded on each side of a region. Smooth chroma upsampling
-reads one chroma sample on each side, which corresponds to two pixels.
+reads one additional chroma sample on each side of the region, which corresponds to two pixels.
 """
 _WARNING = 0
 
@@ -50,7 +50,7 @@ class _Factor(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """Return the shared library, or None if no available library can crop."""
+    """Return the shared library, or None if no available library can crop images."""
     spec = importlib.util.find_spec("turbojpeg")
     folder = (
         Path(spec.origin).parent / "turbojpeg.libs" if spec and spec.origin else Path("nowhere")
@@ -66,7 +66,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
-    """Set the argument types. Raise AttributeError for a library older than 3.0."""
+    """Set the argument types of the library's functions. Raise AttributeError before 3.0."""
     pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     lib.tj3Init.argtypes, lib.tj3Init.restype = [integer], pointer
     lib.tj3Destroy.argtypes, lib.tj3Destroy.restype = [pointer], None
@@ -81,16 +81,16 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
 
 
 class DecoderWarning(ValueError):
-    """Error or warning that the library reported for an image."""
+    """Error or warning that libjpeg-turbo reported for an image."""
 
     def __init__(self, text: str, warning: bool) -> None:
         super().__init__(text)
         self.warning = warning
-        """True if the pixels were decoded despite the problem."""
+        """True if the library decoded the pixels despite the problem."""
 
 
 class RegionDecoder:
-    """Decoder for use in a single thread.
+    """Decoder of image regions, for use in a single thread.
 
     The constructor raises RuntimeError if `library` returns None.
     """
@@ -114,7 +114,7 @@ class RegionDecoder:
     def open(self, data: memoryview) -> tuple[int, int, int]:
         """Open a JPEG for `decode`, and return its width, height, and crop alignment.
 
-        All three values are in pixels. The alignment is 0 if the image cannot be cropped. The
+        The three values are in pixels. The alignment is 0 if the image cannot be cropped. The
         method raises DecoderWarning for an invalid image.
         """
         lib, handle = self._lib, self._handle
@@ -141,7 +141,8 @@ class RegionDecoder:
             box: Region in pixels of the reduced image.
             room: Function that returns a buffer with at least the given number of bytes. The result
                 of `decode` is a view of this buffer.
-            denominator: 2, 4, or 8 to decode at that fraction of the size.
+            denominator: 1 for the full image size. 2, 4, or 8 to decode at 1/2, 1/4, or 1/8 of the
+                image size.
 
         Raises:
             DecoderWarning: The image cannot be decoded.

@@ -1,6 +1,6 @@
 """Common base of image workloads.
 
-The base class has options, full batches, dummy batches, and the activation size.
+The base class defines options, full batches, dummy batches, and the size of the activations.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ImageWorkload(Workload):
     @classmethod
     @abstractmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of values per image that are stored for the backward pass."""
+        """Return the number of activations per image that are stored for the backward pass."""
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
@@ -82,7 +82,7 @@ class ImageWorkload(Workload):
     def epoch_samples(self) -> EpochSamples:
         """Return the samples of an epoch, which contains each image once.
 
-        The last batch is filled up with images from the start of the same order.
+        The last batch of an epoch is completed with images from the start of the same order.
         """
         trained = self.dataset_info.train_samples
         return EpochSamples(
@@ -91,7 +91,7 @@ class ImageWorkload(Workload):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return the number of full batches that contain all images."""
+        """Return the number of full batches that are needed for all images of an epoch."""
         return num_steps(self.dataset_info.train_samples, self.settings.global_batch_size)
 
     @property
@@ -106,22 +106,23 @@ class ImageWorkload(Workload):
     def evaluation_batch_size(self) -> int:
         """Return the number of images per device and evaluation step.
 
-        The number is the value of the option, or the device's share if the share is smaller.
+        The number is the value of the option, or the device's share of the images if the share is
+        smaller.
         """
         size: int = self.options.evaluation_batch_size
         return min(size, -(-self.dataset_info.evaluation_samples // self.settings.devices))
 
     @property
     def image_shapes(self) -> Sequence[counts.Shape]:
-        """Return the (height, width) of every batch shape, largest first."""
+        """Return the (height, width) of every batch shape, with the largest shape first."""
         return counts.image_shapes(self.settings.model)
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Return the arrays of a training batch of `count` images, except `image`."""
+        """Return the shapes of the arrays in a batch of `count` images, except `image`."""
         return {}
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the arrays of a training batch for each shape.
+        """Return the shapes of the arrays in a training batch, for each image shape.
 
         All replicas have the same number of images per step.
         """
@@ -132,7 +133,7 @@ class ImageWorkload(Workload):
         ]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the arrays of an evaluation batch for each shape.
+        """Return the shapes of the arrays in an evaluation batch, for each image shape.
 
         An evaluation batch has `evaluation_batch_size` images.
         """
@@ -143,7 +144,10 @@ class ImageWorkload(Workload):
         ]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Return gray images with targets of 0, which is the first class or the background."""
+        """Return gray images with target 0.
+
+        Target 0 is the first class or the background.
+        """
         batch = super().dummy_batch(specs)
         batch.arrays["image"].fill(GREY)
         return batch

@@ -1,9 +1,10 @@
-"""Pretrained backbones: verify the file of `backbone.weights=` and convert it once.
+"""Pretrained backbones: verify and convert the weight file of `backbone.weights=`.
 
 The converted weights are a small prepared data set in DATA/backbones/WORKLOAD-DIGEST/, with
 `weights.npz` and a manifest. The manifest is written last. The settings of a run contain the name
 and digest of the weight file. Worker processes use the digest to find the folder of the converted
-weights, which is next to the data set. Workers read only arrays and never the original weight file.
+weights, which is next to the data set. Workers read only the converted arrays and never the
+original weight file.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ from workloads.files import read_bytes
 
 WEIGHTS = "weights.npz"
 BYTES_MAXIMUM = 1 << 30
-"""Maximum size of a weight file in bytes. For comparison, ResNet-152's weights have 240 MB."""
+"""Maximum size of a weight file in bytes. For comparison, the weight file of ResNet-152 has 240
+MB.
+"""
 
-_Bytes = bytes  # In a class below, a field named `bytes` hides the built-in type.
+# The alias is needed because a field named `bytes` hides the built-in type in a class of this
+# module.
+_Bytes = bytes
 Shapes = Mapping[str, tuple[int, ...]]
 """Shape of every array that a workload needs. The key is the array's name in torchvision."""
 Decode = Callable[[bytes], Mapping[str, Array]]
@@ -60,7 +65,7 @@ class BackboneOptions:
 class Resaved:
     """File that contains the weights of a published file in a different format.
 
-    The publisher states that the weights in the two files are equal.
+    According to the publisher, both files contain equal weights.
     """
 
     file: str
@@ -78,12 +83,12 @@ class Published:
     file: str
     url: str
     bytes: int | None = None
-    """Size of the file in bytes, or None if the publisher does not give the size."""
+    """Size of the file in bytes, or None if the publisher does not state the size."""
     sha256: str = ""
     resaved: Resaved | None = None
     """Alternative file that a run may use in place of the published file. The MLPerf rules name
     only the published file. A run with the alternative file is in the open division until
-    both files have been converted on this machine and the resulting arrays are equal.
+    both files have been converted on this machine and the converted arrays are equal.
     """
     md5: str = ""
     network: str = "torchvision's ImageNet backbone"
@@ -122,7 +127,7 @@ digest.
 
 `resaved` is the file from pytorch/vision pull request 3620 ("weights are unchanged"). The
 digest of `resaved` is taken from public scripts that verify the download. The first
-characters of this digest are part of the file name.
+characters of the digest of `resaved` are part of its file name.
 """
 
 
@@ -131,10 +136,11 @@ def resolve(
 ) -> Settings:
     """Convert the backbone's weights, and return settings with their file name and digest.
 
-    profile=reference requires a weight file. All remaining profiles start from random weights. For
-    the alternative file `published.resaved`, the setting `weights_of` names the published file if
-    both contain equal weights. To detect equal weights, both files must have been converted on this
-    machine for the same workload. The converted arrays of both files must have the same digest.
+    profile=reference requires a weight file. In all other profiles, the weights are random by
+    default. For the alternative file `published.resaved`, the setting `weights_of` names the
+    published file if both files contain equal weights. To detect equal weights, both files must
+    have been converted on this machine for the same workload. The converted arrays of both files
+    must have the same digest.
 
     Args:
         settings: Settings of the run.
@@ -201,7 +207,7 @@ def _read(path: Path, published: Published) -> bytes:
 
 
 def folder(settings: Settings) -> Path:
-    """Return the folder of the converted backbone weights, which is next to the data sets."""
+    """Return the folder of the converted backbone weights, which is next to the data set."""
     return _folder(settings, str(settings.options["backbone"]["sha256"]))
 
 
@@ -247,8 +253,8 @@ def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode
 def _converted(place: Path, digest: str) -> str | None:
     """Return the digest of the arrays that were converted from the file with `digest`.
 
-    Returns None if the file has not been converted. Raises ValueError if `place` contains different
-    data or a damaged conversion.
+    The function returns None if the file has not been converted. The function raises ValueError if
+    `place` contains different data or damaged converted weights.
     """
     if manifests.read(place) is None:
         return None
@@ -256,9 +262,9 @@ def _converted(place: Path, digest: str) -> str | None:
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write an .npz without timestamps, so that equal arrays give identical files.
+    """Write an .npz without time stamps, so that equal arrays give identical files.
 
-    Because of the identical files, two processes may convert the same weights at the same time.
+    Because the files are identical, two processes may convert the same weights at the same time.
     """
     with zipfile.ZipFile(path, "w") as archive:
         for name, value in arrays.items():
@@ -270,9 +276,9 @@ def _write(path: Path, arrays: Mapping[str, Array]) -> None:
 def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
     """Return the arrays named in `shapes`, in the order of `shapes`.
 
-    Arrays that are not in `shapes` are dropped (layer4, fc). Raises ValueError if an array is
-    missing, has a different shape, is not float32, or contains a value that is not finite. Raises
-    ValueError also for a negative variance.
+    Arrays that are not in `shapes` are dropped (layer4, fc). The function raises ValueError if an
+    array is missing, has a different shape, is not float32, or contains a number that is not
+    finite. The function also raises ValueError if a variance is negative.
     """
     for name, shape in shapes.items():
         if name not in arrays:
@@ -292,9 +298,10 @@ def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
 
 
 def _check(place: Path, digest: str) -> manifests.Manifest:
-    """Return the manifest of the converted file with digest `digest`.
+    """Return the manifest of the weights that were converted from the file with `digest`.
 
-    Raises ValueError if `place` does not contain this conversion or if the conversion is damaged.
+    The function raises ValueError if `place` does not contain these converted weights or if they
+    are damaged.
     """
     manifest = manifests.read(place)
     if manifest is None or manifest.source.get("sha256") != digest or WEIGHTS not in manifest.files:
@@ -308,9 +315,9 @@ def _check(place: Path, digest: str) -> manifests.Manifest:
 def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
     """Return the converted backbone arrays by name.
 
-    Returns an empty dictionary if the run starts from random weights.
+    The function returns an empty dictionary if the run starts from random weights.
 
-    Raises ValueError if the arrays are missing or do not match the settings.
+    The function raises ValueError if the arrays are missing or do not match the settings.
     """
     if not settings.options.get("backbone"):
         return {}
@@ -323,10 +330,11 @@ def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
 def initial_weights(
     settings: Settings, shapes: Shapes, drawn: Iterable[tuple[str, Array]]
 ) -> Iterator[tuple[str, Array]]:
-    """Yield the weights in `drawn` with pretrained arrays in place of random ones.
+    """Yield the weights in `drawn`, replacing random arrays by pretrained arrays.
 
     Pretrained arrays that are not in `drawn` follow at the end. These additional arrays are running
-    statistics of batch norms. Raises the same errors as `load`.
+    statistics of batch norms. The function raises ValueError if the arrays are missing or do not
+    match the settings.
     """
     pretrained = load(settings, shapes)
     for name, value in drawn:

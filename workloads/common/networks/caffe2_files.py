@@ -1,9 +1,9 @@
 """Read arrays safely from pickles of Python 2.
 
-Examples are Detectron's `R-50.pkl` and CIFAR-10's batches. Each file is a single Python 2 pickle.
-The pickle contains a dictionary of NumPy arrays by name, either at the top level or under the key
-`blobs`. The file is untrusted. Names and opcodes are checked against an allow-list
-(torch_pickle.py), and the pickle never calls NumPy's functions.
+Examples are Detectron's `R-50.pkl` and CIFAR-10's batches. Each of these files is a single Python 2
+pickle. The pickle contains a dictionary of NumPy arrays by name, either at the top level or under
+the key `blobs`. The files are untrusted. Names and opcodes are checked against an allow-list
+(torch_pickle.py), and unpickling never calls NumPy's functions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ DIMENSIONS_MAXIMUM = 8
 
 
 class _Type:
-    """Safe replacement for `numpy.dtype`, which a pickle calls with (kind, align, copy)."""
+    """Safe replacement for `numpy.dtype`.
+
+    A pickle calls `numpy.dtype` with the arguments (kind, align, copy).
+    """
 
     def __init__(self, kind: object = None, *unused: object) -> None:
         if not isinstance(kind, bytes) or kind not in DTYPES:
@@ -30,8 +33,8 @@ class _Type:
         self.dtype = DTYPES[kind]
 
     def __setstate__(self, state: object) -> None:
-        """Check the byte order in the pickled state of a NumPy dtype."""
-        order = b"|" if self.dtype == "u1" else b"<"  # single-byte types have no byte order
+        """Check the byte order in the pickled attributes of a NumPy dtype."""
+        order = b"|" if self.dtype == "u1" else b"<"  # Single-byte types have no byte order.
         if not isinstance(state, tuple) or len(state) < 2 or state[1] != order:
             raise ValueError("an array is not little-endian")
 
@@ -39,15 +42,15 @@ class _Type:
 class _Array:
     """Safe replacement for `numpy.ndarray`.
 
-    The pickled state of an array is (version, shape, type, is Fortran, content).
+    A pickled array is the tuple (version, shape, type, is Fortran, content).
     """
 
     value: Array | None = None
 
     def __setstate__(self, state: object) -> None:
-        """Copy the values of the pickled state to an array in C order.
+        """Copy the values of a pickled array to an array in C order.
 
-        Raises ValueError if the size of the content does not match the shape.
+        The method raises ValueError if the size of the content does not match the shape.
         """
         if not isinstance(state, tuple) or len(state) != 5:
             raise ValueError("an array has no state")
@@ -66,9 +69,9 @@ class _Array:
 
 
 def _reconstruct(*unused: object) -> _Array:
-    """Return an array without values. `__setstate__` fills the array.
+    """Return an array without values. `__setstate__` fills the array later.
 
-    The function replaces NumPy's `_reconstruct` in pickles.
+    When a pickle is read, this function replaces NumPy's `_reconstruct`.
     """
     return _Array()
 
@@ -81,18 +84,20 @@ ALLOWED: torch_pickle.Allowed = {
 
 
 def is_dictionary(data: bytes) -> bool:
-    """Return whether a pickle begins with a dictionary, as Detectron's and CIFAR-10's do.
+    """Return whether a pickle begins with a dictionary.
 
-    PyTorch's weight files begin with a number or are archives.
+    Pickles of Detectron and CIFAR-10 begin with a dictionary. PyTorch's weight files begin with a
+    number or are archives.
     """
     return data[:1] == b"\x80" and data[2:3] == b"}"
 
 
 def decode(data: bytes) -> dict[str, Array]:
-    """Return the arrays of a weight file by name, without entries that are not arrays.
+    """Return the arrays of a weight file by name. Objects that are not arrays are skipped.
 
-    Raises ValueError if the file has a different format, is damaged, or is not allowed. The error
-    message is one line and does not contain the file name.
+    The function raises ValueError if the file has a different format, is damaged, or contains names
+    or opcodes that are not allowed. The error message is one line and does not contain the file
+    name.
     """
     loaded = dictionary(data)
     blobs = loaded.get(b"blobs", loaded)
@@ -111,8 +116,9 @@ def dictionary(data: bytes) -> dict[object, Any]:
 
     Strings of Python 2 become bytes, and top-level arrays become NumPy arrays.
 
-    Raises ValueError if the file has a different format, is damaged, or is not allowed. The error
-    message is one line and does not contain the file name.
+    The function raises ValueError if the file has a different format, is damaged, or contains names
+    or opcodes that are not allowed. The error message is one line and does not contain the file
+    name.
     """
     loaded = torch_pickle.load(io.BytesIO(data), allowed=ALLOWED, encoding="bytes")
     if not isinstance(loaded, dict):

@@ -1,6 +1,6 @@
 """Initial weights, computed as a hash of (seed, parameter name, element index).
 
-Every framework therefore starts from identical weights.
+The initial weights are therefore identical in every framework.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from workloads.common.quantiles import inverse_normal
 from workloads.common.randomness import bits, normal, stream, uniform
 
 _CHUNK = 1 << 22
-"""Number of elements drawn at a time. The chunk size limits the memory for the uint64 hashes to 32
-MiB.
+"""Number of elements that are drawn at a time. This chunk size limits the memory of the uint64
+hashes to 32 MiB.
 """
 TRUNCATED_DEVIATION = 0.87962566103423978
 """Standard deviation of a standard normal variable truncated at ±2."""

@@ -2,9 +2,10 @@
 
 Each framework has an interpreter that runs a list of layers. A `Builder` appends layers and tracks
 the shape of the feature map. From the image size, the builder derives the sizes of the fully
-connected layers, the multiply-adds, and the number of activations. Parameters have the same names
-in all frameworks. Convolution weights have the shape (outputs, inputs, height, width). Fully
-connected layers have weights (outputs, inputs) and flatten a feature map channel by channel.
+connected layers, the number of multiply-adds, and the number of activations. Parameters have the
+same names in all frameworks. Convolution weights have the shape (outputs, inputs, height, width).
+Fully connected layers have weights of shape (outputs, inputs) and flatten a feature map channel by
+channel.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from workloads.common.networks.initial import draw
 from workloads.common.networks.residual import Block, Shapes
 
 Pair = tuple[int, int]
-"""A value for the vertical axis and a value for the horizontal axis."""
+"""Pair (vertical, horizontal), such as (height, width)."""
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution, followed by a batch norm if `norm` is set, and by ReLU."""
+    """Convolution, followed by a batch norm if `norm` is set, and by ReLU."""
 
     name: str
     inputs: int
@@ -34,12 +35,12 @@ class Convolution:
     kernel: Pair
     stride: int
     padding: Pair
-    """Number of zeros added on each side of the map."""
+    """Number of zeros added on each side of the feature map, as (vertical, horizontal)."""
     norm: str | None
-    """Name of the batch norm."""
+    """Name of the batch norm, or None without batch norm."""
     has_bias: bool
     map: Pair
-    """Height and width of the output map."""
+    """Height and width of the output feature map."""
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -51,7 +52,7 @@ class Convolution:
 class Pool:
     """Max or average pooling.
 
-    Average pooling includes the zeros of the padding. Max pooling requires an input map without
+    The averages include the zeros of the padding. Max pooling requires an input feature map without
     negative values.
     """
 
@@ -63,12 +64,14 @@ class Pool:
     ceil: bool
     """Whether to include pooling windows that extend partly beyond the lower or right border."""
     extra: Pair
-    """Number of rows and columns by which the last pooling windows extend beyond the padded map."""
+    """Number of rows and columns by which the last pooling windows extend beyond the padded feature
+    map.
+    """
 
 
 @dataclass(frozen=True)
 class GlobalPool:
-    """Mean of each channel over the map. The output is a feature vector."""
+    """Mean of each channel over the feature map. The output of the layer is a vector."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +117,12 @@ class Linear:
 
 @dataclass(frozen=True)
 class Residual:
-    """Residual block of a trunk (`residual.Block`)."""
+    """Residual block of a residual network (`residual.Block`)."""
 
     block: Block
     maps: tuple[Pair, ...]
-    """Output size of each convolution. The shortcut has the same output size as the last
-    convolution.
+    """Output size (height, width) of each convolution. The shortcut has the same output size as the
+    last convolution.
     """
 
 
@@ -149,10 +152,12 @@ class Network:
     """
     epsilon: float
     momentum: float
-    """Weight of the new batch statistic in the update of a batch norm's running statistic."""
+    """Weight of the statistic of the current batch in the update of a batch norm's running
+    statistic.
+    """
     gain: str
-    """Variance of the uniform initial weights: 2 / fan-in (`he`) or 2 / (fan-in + fan-out)
-    (`glorot`). Initial biases are 0.
+    """Rule for the variance of the uniform initial weights: 2 / fan-in (`he`) or 2 / (fan-in +
+    fan-out) (`glorot`). Initial biases are 0.
     """
 
     @property
@@ -164,12 +169,12 @@ class Network:
 
     @property
     def dropouts(self) -> list[Dropout]:
-        """Return the dropout layers in network order. Branches contain no dropout."""
+        """Return the dropout layers in network order. Branches contain no dropout layers."""
         return [layer for layer in self.layers if isinstance(layer, Dropout)]
 
 
 class Small(ValueError):
-    """Raised if a feature map would have no pixels, because the image is too small."""
+    """Error for an image that is so small that a feature map would have no pixels."""
 
 
 class Builder:
@@ -190,7 +195,7 @@ class Builder:
         norm: str | None = None,
         bias: bool | None = None,
     ) -> Builder:
-        """Add a convolution with ReLU. By default, it has a bias unless `norm` is set."""
+        """Add a convolution with ReLU. By default, it has a bias if `norm` is None."""
         size, zeros = pair(kernel), pair(padding)
         rows = (self.rows + 2 * zeros[0] - size[0]) // stride + 1
         columns = (self.columns + 2 * zeros[1] - size[1]) // stride + 1
@@ -228,7 +233,7 @@ class Builder:
         return self
 
     def dropout(self, rate: float) -> Builder:
-        """Add dropout for a map of the current shape."""
+        """Add dropout for a feature map of the current shape."""
         number = sum(isinstance(layer, Dropout) for layer in self.layers)
         size = (self.channels,) if self.flat else (self.rows, self.columns, self.channels)
         self.layers.append(Dropout(f"dropout_{number}", rate, size))
@@ -274,14 +279,15 @@ class Builder:
 
 
 def pair(value: int | Pair) -> Pair:
-    """Return (value, value) for an integer and a pair unchanged."""
+    """Return (value, value) for an integer. Return a pair unchanged."""
     return (value, value) if isinstance(value, int) else value
 
 
 def _windows(side: int, kernel: int, stride: int, padding: int, ceil: bool) -> tuple[int, int]:
-    """Return the number of windows along one side and the overhang of the last window.
+    """Return the number of pooling windows along one axis, and the overhang.
 
-    The overhang is the number of pixels by which the last window extends beyond the padded map.
+    The overhang is the number of pixels by which the last window extends beyond the padded feature
+    map.
     """
     free = side + 2 * padding - kernel
     if free < 0 and not ceil:
@@ -338,14 +344,14 @@ def norms(network: Network) -> frozenset[str]:
 
 
 def parameter_count(network: Network) -> int:
-    """Return the number of trainable values in the network."""
+    """Return the number of elements of all trainable parameters in the network."""
     return sum(math.prod(shape) for shape in shapes(network).values())
 
 
 def multiply_adds(network: Network) -> int:
     """Return the number of multiply-adds in a forward pass of one image.
 
-    Only convolutions and fully connected layers are included.
+    Only the multiply-adds of convolutions and fully connected layers are counted.
     """
     maps = sum(
         math.prod(layer.shape) * rows * columns
@@ -357,7 +363,7 @@ def multiply_adds(network: Network) -> int:
 def activation_values(network: Network) -> int:
     """Return the number of activations of one image.
 
-    Only outputs of convolutions and fully connected layers are included.
+    Only the outputs of convolutions and fully connected layers are counted.
     """
     maps = sum(
         layer.outputs * rows * columns for layer, (rows, columns) in convolutions(network.layers)
@@ -366,9 +372,9 @@ def activation_values(network: Network) -> int:
 
 
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
-    """Yield the name and the initial value, a float32 array, of every parameter.
+    """Yield the name and the initial float32 array of every parameter.
 
-    The distribution of the weights follows `gain`. Batch norm scales start at 1, and biases and
+    `gain` determines the distribution of the weights. Batch norm scales start at 1, and biases and
     shifts start at 0.
     """
     scales = {f"{name}.weight" for name in norms(network)}
@@ -379,5 +385,5 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
             outputs, inputs, *kernel = shape
             fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(
                 kernel
-            )  # `he` ignores the fan-out
+            )  # `he` ignores the fan-out.
             yield name, draw(seed, name, shape, "uniform", math.sqrt(6 / fans))

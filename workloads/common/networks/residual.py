@@ -2,9 +2,9 @@
 
 ResNet classifiers and detectors share this module. Parameters have torchvision's names (`conv1`,
 `bn1`, `layer1.0.conv1`, `layer1.0.downsample.0`, …), so that torchvision's published weights can be
-loaded. Convolutions of a trunk have no bias and are followed by a batch norm. All convolutions pad
-(kernel - 1) / 2 on every side. The 3×3 max pool after the stem has stride 2 and padding 1. Weights
-have the shape (outputs, inputs, height, width).
+loaded. The convolutions have no bias and are followed by a batch norm. All convolutions add (kernel
+- 1) / 2 zeros of padding on every side. The 3×3 max pool after the first convolution has stride 2
+and padding 1. Weights have the shape (outputs, inputs, height, width).
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ WIDTHS = (64, 128, 256, 512)
 STRIDES = (1, 2, 2, 2)
 """Stride of each stage. All depths in `BLOCKS` use the same strides."""
 EXPANSION: Mapping[str, int] = {"basic": 1, "bottleneck": 4}
-"""Ratio of a block's output channels to its width, for each block type."""
+"""Ratio of the number of output channels of a block to the width of the block, for each block
+type.
+"""
 
 Shapes = dict[str, tuple[int, ...]]
 """Shape of each parameter by name, in parameter order."""
@@ -45,7 +47,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution that has either a batch norm or a bias."""
+    """Convolution that has either a batch norm or a bias."""
 
     name: str
     """Name of the convolution, for example `layer1.0.conv1`."""
@@ -54,10 +56,10 @@ class Convolution:
     kernel: int
     stride: int
     padding: int
-    """Number of zeros added on every side of the map."""
+    """Number of zeros added on every side of the feature map."""
     norm: str | None = None
     """Name of the batch norm, for example `layer1.0.bn1`. None if the convolution has a bias
-    instead.
+    instead of a batch norm.
     """
 
     @property
@@ -71,7 +73,7 @@ class Convolution:
         return self.norm is None
 
     def size(self, side: int) -> int:
-        """Return the height or width of the output for an input of height or width `side`."""
+        """Return the output's height or width, given the input's height or width `side`."""
         return (side + 2 * self.padding - self.kernel) // self.stride + 1
 
 
@@ -80,19 +82,22 @@ class Block:
     """Residual block: convolutions with batch norm and ReLU, and a shortcut.
 
     The shortcut is added before the last ReLU. A basic block has two 3×3 convolutions. A bottleneck
-    block has a 1×1, a 3×3, and a 1×1 convolution.
+    block has a 1×1, a 3×3, and a 1×1 convolution, in this order.
     """
 
     convolutions: tuple[Convolution, ...]
     shortcut: Convolution | None
-    """1×1 projection if the stride or the number of channels changes. None means an identity
-    shortcut.
+    """1×1 projection if the block changes the resolution or the number of channels. None means an
+    identity shortcut.
     """
 
 
 @dataclass(frozen=True)
 class Trunk:
-    """A stem, a max pool, and residual blocks."""
+    """Residual network without a classifier.
+
+    The trunk consists of a first convolution (stem), a max pool, and residual blocks.
+    """
 
     stem: Convolution
     blocks: tuple[Block, ...]
@@ -122,7 +127,7 @@ def build_trunk(
     """Build a trunk from the blocks, widths, and strides of its stages.
 
     The stem has the width of the first stage. The stride of a stage applies to one convolution of
-    the stage's first block. In a basic block, that convolution is the first convolution. In a
+    the stage's first block. In a basic block, the stride applies to the first convolution. In a
     bottleneck block, the stride applies to the 3×3 convolution by default ("v1.5", torchvision).
     With `stride_on_1x1`, the stride applies to the first convolution of the bottleneck block (the
     paper and Detectron's weights).
@@ -205,10 +210,10 @@ def map_sizes(trunk: Trunk, side: int) -> Iterator[tuple[Convolution, int]]:
 
 
 def activation_values(trunk: Trunk, height: int, width: int) -> int:
-    """Return the number of output values of the trunk's convolutions for one image.
+    """Return the number of output elements of the trunk's convolutions for one image.
 
-    These values use most of the memory that the backward pass needs. ResNet-50 has 11,113,984
-    output values at 224 x 224 pixels.
+    The outputs use most of the memory that the backward pass needs. ResNet-50 has 11,113,984 output
+    elements at 224 x 224 pixels.
     """
     rows, columns = map_sizes(trunk, height), map_sizes(trunk, width)
     return sum(
@@ -221,7 +226,7 @@ def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool =
     """Return the shape of every trained parameter.
 
     Trained parameters are the weights, the biases (if any), and the scale and shift of batch norms.
-    With `frozen_norm`, scale and shift are not included.
+    With `frozen_norm`, the mapping does not contain the scale and shift.
     """
     shapes: Shapes = {}
     for layer in convolutions:
@@ -236,8 +241,8 @@ def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool =
 def affine_shapes(convolutions: Iterable[AnyConvolution]) -> Shapes:
     """Return the shape of every batch norm's scale and shift.
 
-    In frozen batch norms, the scale and shift include the running statistics. Frozen scales and
-    shifts are not trained, so they are buffers and not parameters.
+    In a frozen batch norm, the running statistics are merged into the scale and the shift. Frozen
+    scales and shifts are not trained, so they are buffers and not parameters.
     """
     return _of_norms(convolutions, ("weight", "bias"))
 
@@ -255,10 +260,10 @@ def _of_norms(convolutions: Iterable[AnyConvolution], kinds: tuple[str, str]) ->
 def normed_weights(
     layer: Convolution, seed: int, kind: str, deviation: float
 ) -> Iterator[tuple[str, Array]]:
-    """Yield the name and the initial value of a convolution's weights and its batch norm.
+    """Yield the names and initial values of a convolution's weights and its batch norm.
 
-    All values are float32 arrays. `initial.draw` draws the weights, the scale is 1, and the shift
-    is 0.
+    All values are float32 arrays. `initial.draw` draws the weights. The scale of the batch norm is
+    1, and the shift is 0.
     """
     weight = f"{layer.name}.weight"
     yield weight, draw(seed, weight, layer.shape, kind, deviation)

@@ -7,9 +7,9 @@ This module supports all formats of `torch.save`:
   the storages
 - zip (from 1.6): `NAME/data.pkl` and a file for each storage
 
-The source torch/serialization.py documents the formats. Weight files are untrusted. torch_pickle.py
-reads the pickles in a file. This module checks every size against the size of the file before it
-allocates memory.
+PyTorch's torch/serialization.py documents the formats. Weight files are untrusted. torch_pickle.py
+reads the pickles in a file. This module compares every declared size with the size of the file
+before it allocates memory.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ PROTOCOL = 1001
 DIMENSIONS_MAXIMUM = 8
 
 Storages = Mapping[Any, Array]
-"""Values (n,) of each storage by key. The arrays are read-only views of the file."""
+"""Elements (n,) of each storage by storage key. The arrays are read-only views of the file."""
 
 
 def decode(data: bytes) -> dict[str, Array]:
     """Return the tensors of a state dict by name, as writable copies.
 
-    `data` is the content of the file. Raises ValueError if the file is not a plain state dict, is
-    damaged, or is not allowed. The error message is one line and does not contain the file name.
+    `data` is the content of the file. The function raises ValueError if the file is not a plain
+    state dict, is damaged, or contains names or opcodes that are not allowed. The error message is
+    one line and does not contain the file name.
     """
     try:
         if data.startswith(b"PK\x03\x04"):
@@ -60,7 +61,7 @@ def decode(data: bytes) -> dict[str, Array]:
         return {name: _array(name, tensor, storages) for name, tensor in tensors_by_name.items()}
     except ValueError:
         raise
-    except Exception as error:  # for damaged files, tarfile and zipfile raise many exception types
+    except Exception as error:  # tarfile and zipfile raise many exception types for damaged files.
         raise ValueError(f"damaged ({type(error).__name__})") from None
 
 
@@ -69,9 +70,9 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
-    """Return a copy of a tensor's values in C order.
+    """Return a copy of a tensor's elements in C order.
 
-    Raises ValueError if the tensor extends beyond its storage.
+    The function raises ValueError if the tensor extends beyond its storage.
     """
     storage, shape, stride = tensor.storage, tensor.shape, tensor.stride
     part = storages[storage.key][storage.first : storage.first + storage.count]
@@ -98,7 +99,7 @@ def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
 
 
 class _References:
-    """Resolver for the persistent ids of the two newer formats, with a cache of storages."""
+    """Resolver for the persistent ids of the pickle and zip formats, with a storage cache."""
 
     def __init__(self) -> None:
         self.storages: dict[str | int, Storage] = {}
@@ -106,7 +107,7 @@ class _References:
     def __call__(self, pid: Any) -> Storage:
         """Return the storage of a persistent id.
 
-        `pid` is ("storage", type, key, device, count[, view]). The view is None or (key, first,
+        `pid` is ("storage", type, key, device, count[, view]). `view` is None or (key, first,
         count).
         """
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
@@ -131,7 +132,7 @@ class _References:
 
 
 def _values(stream: io.BytesIO, dtype: str) -> Array:
-    """Read a storage of the tar or pickle format: its length as int64, then its values."""
+    """Read a storage of the tar or pickle format: an int64 length, then the elements."""
     (count,) = struct.unpack("<q", stream.read(8))
     content = stream.read(count * np.dtype(dtype).itemsize) if count > 0 else b""
     if not content or len(content) != count * np.dtype(dtype).itemsize:
@@ -197,7 +198,8 @@ def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
 def _member(archive: tarfile.TarFile, name: str, most: int) -> bytes:
     """Return the content of a tar member.
 
-    Raises ValueError if the member is not a regular file or declares more than `most` bytes.
+    The function raises ValueError if the member is not a regular file or declares more than `most`
+    bytes.
     """
     member = archive.getmember(name)
     file = (
@@ -239,10 +241,10 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
 
 
 def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """Return the content of a zip entry after verifying its checksum.
+    """Return the content of a zip member after verifying its checksum.
 
-    Raises ValueError if the entry is compressed, which PyTorch never does, or is larger than
-    `most`.
+    The function raises ValueError if the member is compressed, which PyTorch never does, or is
+    larger than `most` bytes.
     """
     try:
         entry = archive.getinfo(name)

@@ -1,9 +1,10 @@
 """Unpickle PyTorch's weight files without PyTorch and without executing code.
 
-A pickle names the functions that rebuild its objects, so a normal unpickler can run any program.
-This unpickler replaces the allowed names with harmless objects and rejects all remaining names.
-Every opcode is checked before unpickling. CPython's unpickler allocates as much memory as a pickle
-requests through memo numbers and counted strings, so such requests are limited or rejected.
+A pickle names the functions that rebuild its objects, so a pickle can make a normal unpickler run
+any program. This unpickler replaces the allowed names with harmless objects and rejects all other
+names. Every opcode is checked before unpickling. CPython's unpickler allocates as much memory as a
+pickle requests through memo numbers and counted strings. Such requests are therefore limited or
+rejected.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 OPCODES_MAXIMUM = 50_000
-"""Maximum number of opcodes per pickle. ResNet-50's weights have about 11,000 opcodes. The limit
-also prevents nested tuples so deep that hashing them would overflow the C stack.
+"""Maximum number of opcodes per pickle. The pickle of ResNet-50's weights has about 11,000 opcodes.
+The limit also prevents deeply nested tuples, whose hashing would overflow the C stack.
 """
 OPCODES = {
     "PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2",
@@ -28,7 +29,7 @@ OPCODES = {
     "LONG_BINPUT", "MEMOIZE",
     "GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD", "BINPERSID",
 }  # fmt: skip
-"""Opcodes that PyTorch's writers use, from Python 2's protocol 2 on."""
+"""Opcodes that PyTorch uses to write weight files. The list starts with protocol 2 of Python 2."""
 DTYPES: Mapping[str, str] = {
     "Double": "<f8", "Float": "<f4", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2",
     "Char": "i1", "Byte": "u1",
@@ -41,7 +42,7 @@ DTYPES: Mapping[str, str] = {
 class StorageType:
     """Replacement for the storage types of all devices, for example `torch.FloatStorage`.
 
-    The replacement cannot be called.
+    Calling the replacement raises an error.
     """
 
     dtype: str
@@ -49,7 +50,7 @@ class StorageType:
 
 @dataclass(frozen=True)
 class Storage:
-    """Storage `key` of the file, from which `count` values are read starting at `first`."""
+    """Slice of storage `key` in the file: `count` elements, starting at element `first`."""
 
     key: str | int
     dtype: str
@@ -61,7 +62,7 @@ class Storage:
 class Tensor:
     """View of a storage.
 
-    Offset, shape, and stride are numbers of values and are not checked.
+    Offset, shape, and stride are in elements. They are not checked here.
     """
 
     storage: Storage
@@ -71,21 +72,21 @@ class Tensor:
 
 
 class Parameter:
-    """Replacement for `torch.nn.Parameter`. Pickles create it with or without a tensor."""
+    """Replacement for `torch.nn.Parameter`. Pickles call it with or without a tensor."""
 
     data: object
 
     def __new__(cls, data: object = None, *unused: object) -> Parameter:
-        """Create a parameter from a tensor, or without a tensor if `__setstate__` follows."""
+        """Create a parameter from a tensor. Without a tensor, `__setstate__` sets it later."""
         parameter = super().__new__(cls)
         parameter.data = data
         return parameter
 
     def __setstate__(self, state: object) -> None:
-        """Set the tensor from a pickled state of PyTorch 0.1.
+        """Set the tensor from the pickled attributes of PyTorch 0.1.
 
-        A pickled state of PyTorch 0.1 has five entries, and the first entry is the tensor. A
-        pickled state with three entries does not change the tensor.
+        PyTorch 0.1 pickles a tuple of five elements, and the first element is the tensor. A tuple
+        of three elements does not change the tensor.
         """
         if isinstance(state, tuple) and len(state) == 5:
             self.data = state[0]
@@ -95,15 +96,15 @@ class _OrderedDict(dict):  # type: ignore[type-arg]
     """Replacement for `collections.OrderedDict` that drops the attribute `_metadata`."""
 
     def __setstate__(self, state: object) -> None:
-        """Ignore the pickled attributes."""
+        """Ignore the pickled attributes of the dictionary."""
 
 
 def rebuild(
     storage: object, offset: object, shape: object, stride: object, *unused: object
 ) -> Tensor:
-    """Return a tensor, in place of `torch._utils._rebuild_tensor` or `_rebuild_tensor_v2`.
+    """Return a tensor. Replaces `torch._utils._rebuild_tensor` and `_rebuild_tensor_v2`.
 
-    Raises ValueError if an argument has a wrong type.
+    The function raises ValueError if an argument has a wrong type.
     """
     if not isinstance(storage, Storage) or not isinstance(offset, int):
         raise ValueError("a tensor lacks a storage or offset")
@@ -146,9 +147,9 @@ class _Unpickler(pickle.Unpickler):
         self.persistent, self.allowed = persistent, allowed
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the replacement object of a name without importing the name.
+        """Return the replacement object of a name. The unpickler never imports the name.
 
-        Raises ValueError if the name is not allowed.
+        The method raises ValueError if the name is not allowed.
         """
         try:
             return self.allowed[module, name]
@@ -158,7 +159,7 @@ class _Unpickler(pickle.Unpickler):
             ) from None
 
     def persistent_load(self, pid: Any) -> object:
-        """Return an object that the file stores outside of the pickle."""
+        """Return an object that the file stores outside of the pickle, by its persistent id."""
         return self.persistent(pid)
 
 
@@ -176,8 +177,8 @@ def load(
 
     Args:
         stream: Content of the file.
-        persistent: Function that resolves a persistent id to its object.
-        allowed: Replacement objects by name. The default covers PyTorch's files.
+        persistent: Function that returns the object of a persistent id.
+        allowed: Replacement objects by name. The default contains the names in PyTorch's files.
         encoding: Encoding of Python 2's strings, or `bytes`.
 
     Raises:
@@ -191,14 +192,15 @@ def load(
         ).load()
     except ValueError as error:
         raise ValueError(str(error).splitlines()[0][:200]) from None
-    except Exception as error:  # a malicious pickle can raise any exception type
+    except Exception as error:  # A malicious pickle can raise any exception type.
         raise ValueError(f"damaged ({type(error).__name__})") from None
 
 
 def _check_opcodes(stream: io.BytesIO) -> None:
     """Check the opcodes of a pickle without building its objects.
 
-    Raises ValueError if an opcode, the number of opcodes, or a memo number is not allowed.
+    The function raises ValueError if an opcode, the number of opcodes, or a memo number is not
+    allowed.
     """
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         if opcode.name not in OPCODES:
@@ -217,7 +219,7 @@ def _check_opcodes(stream: io.BytesIO) -> None:
 def tensors(loaded: object) -> dict[str, Tensor]:
     """Return the parameters and buffers of an unpickled state dict by name.
 
-    Raises ValueError if `loaded` is not a plain state dict.
+    The function raises ValueError if `loaded` is not a plain state dict.
     """
     if not isinstance(loaded, dict):
         raise ValueError("the file contains no dictionary of weights")

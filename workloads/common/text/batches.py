@@ -1,12 +1,12 @@
 """Training and evaluation batches of sentence pairs, in a few padded shapes.
 
-The longer sentence of a pair determines the pair's bucket. The batch plan of an epoch
+The length of the longer sentence of a pair determines the pair's bucket. The batch plan of an epoch
 (workloads/common/batch_plan.py) depends only on the lengths and a hash, so every process computes
 the same plan. Pairs that do not fill a global batch of their bucket are left out, as in the GNMT
 reference. With `Batching.every_pair`, these pairs move to the next bucket instead.
 
 A training batch of B pairs has the following arrays, padded at the end with 0. L is the edge of the
-bucket. W is L - 1 if sentence lengths include BOS (GNMT), else L.
+bucket. W is L - 1 if sentence lengths include BOS (GNMT). Otherwise W is L.
 
     source          (B, L) int32
     source_length   (B,) int32
@@ -17,8 +17,8 @@ bucket. W is L - 1 if sentence lengths include BOS (GNMT), else L.
 
 A batch to translate has the arrays `source`, `source_length`, `number`, and `valid`. `number` (B,)
 int64 contains the sentence numbers. `valid` (B,) bool is False for padding sentences. A batch for
-the validation loss has all arrays of a training batch except `dropout_key`, and also `number` and
-`valid`.
+the validation loss has the arrays of a training batch except `dropout_key`, and the arrays `number`
+and `valid`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Batching:
     buckets: tuple[Bucket, ...]
     """Length buckets.
 
-    The edge of a bucket is a length that includes the special ids. The last edge is the longest
-    length used in training.
+    The edge of a bucket is a length that includes the special ids. The edge of the last bucket is
+    the maximum length used in training.
     """
     evaluation_edges: tuple[int, ...]
     """Padded lengths of evaluation sentences. Every evaluation sentence fits into the longest
@@ -59,14 +59,14 @@ class Batching:
     evaluation_sentences: int
     """Number of sentences per replica and evaluation step."""
     weigh_tokens: bool
-    """Whether a batch is weighted by its number of target tokens instead of its number of
-    sentences.
+    """True if the weight of a batch is its number of target tokens. False if the weight is its
+    number of sentences.
     """
     replicas: int
     every_pair: bool = False
-    """Whether pairs that do not fill a batch of their bucket move to the next bucket.
+    """Whether the remaining pairs of a bucket, which do not fill a batch, move to the next bucket.
 
-    If False, such pairs are left out of the epoch.
+    If False, the remaining pairs are left out of the epoch.
     """
 
     def target_width(self, edge: int) -> int:
@@ -74,7 +74,7 @@ class Batching:
         return edge if self.framing.begin is None else edge - 1
 
     def sentences(self, bucket: Bucket) -> int:
-        """Return the number of pairs per replica and training step."""
+        """Return the number of sentence pairs per replica and training step."""
         return bucket.batch_samples // self.replicas
 
     def train_shape(self, bucket: Bucket) -> dict[str, ArraySpec]:
@@ -85,7 +85,7 @@ class Batching:
     def evaluation_shapes(self) -> list[dict[str, ArraySpec]]:
         """Return the array shapes of one replica's evaluation batches, longest first.
 
-        The batches for translation come before the batches for the validation loss.
+        The shapes for translation come before the shapes for the validation loss.
         """
         count = self.evaluation_sentences
         pairs = [self._pair(count, edge) for edge in sorted(self.evaluation_edges, reverse=True)]
@@ -110,9 +110,9 @@ class Batching:
 def equal_edges(longest: int, count: int) -> tuple[int, ...]:
     """Return the edges of `count` buckets of equal width.
 
-    The width is ⌈longest / count⌉. Length n belongs to bucket ⌊n / width⌋, or to the last bucket if
-    there is no bucket with this number. The GNMT reference uses the same rule
-    (seq2seq/data/sampler.py, BucketingSampler). For example, a longest length of 50 in five buckets
+    The width is ⌈longest / count⌉. A sentence of length n belongs to bucket ⌊n / width⌋, or to the
+    last bucket if no bucket has this number. The GNMT reference uses the same rule
+    (seq2seq/data/sampler.py, BucketingSampler). For example, a maximum length of 50 in five buckets
     gives the edges 9, 19, 29, 39, 50.
     """
     width = -(-longest // count)
@@ -121,7 +121,7 @@ def equal_edges(longest: int, count: int) -> tuple[int, ...]:
 
 
 def growing_edges(shortest: int, growth: float, multiple: int, longest: int) -> tuple[int, ...]:
-    """Return bucket edges that grow by a factor, but at least by 1.
+    """Return bucket edges that grow by the factor `growth`, but at least by 1.
 
     Each edge is rounded up to a multiple of `multiple`. The Transformer reference uses the
     arguments 8, 1.1, 1, 256.
@@ -137,19 +137,22 @@ def growing_edges(shortest: int, growth: float, multiple: int, longest: int) -> 
 class Counts:
     """Numbers of batches and pairs in an epoch.
 
-    The numbers depend only on lengths and buckets, so they are the same in all epochs.
+    The numbers depend only on sentence lengths and buckets, so the numbers are the same in all
+    epochs.
     """
 
     bucket_steps: tuple[int, ...]
     """Number of batches in each bucket. All batches are full."""
     too_long: int
-    """Number of pairs that are longer than the last edge."""
+    """Number of pairs that are longer than the last bucket's edge."""
     left_out: int
-    """Number of pairs that fit a bucket but are not part of any batch."""
+    """Number of pairs that fit into a bucket but are not in any batch."""
     repeated: int
     """Number of pairs that are used a second time to fill the last batch of the last bucket."""
     fill: float
-    """Ratio of tokens on both sides to array elements, padding included."""
+    """Number of source and target tokens divided by the number of array elements, including
+    padding.
+    """
 
     @property
     def steps(self) -> int:
@@ -160,7 +163,7 @@ class Counts:
 def count(length_counts: Int64s, batching: Batching) -> Counts:
     """Count the batches of an epoch.
 
-    `Counts.fill` is computed over all pairs that fit a bucket, each in the bucket of its length.
+    For `Counts.fill`, every pair that fits into a bucket is counted in the bucket of its length.
 
     Args:
         length_counts: Array (2, L) from `prepared.length_counts`.
@@ -215,7 +218,8 @@ class TranslationData:
         Args:
             batching: Rules for buckets and batches.
             lengths: Lengths (2, N) of the training pairs.
-            splits: The splits `train` and `test`, and `dev` if the validation loss is computed.
+            splits: The splits `train` and `test`. The split `dev` is needed only for the validation
+                loss.
             worker: Context of this worker.
             seed: Seed of the run.
             steps_per_epoch: Number of steps per epoch, computed by `count`.
@@ -271,8 +275,8 @@ class TranslationData:
     def _arrays(self, pairs: Parallel, sentences: Int64s, edge: int) -> dict[str, Array]:
         """Return the arrays of training pairs, or of pairs for the validation loss.
 
-        A synthetic corpus repeats its pairs, so sentence numbers are taken modulo the number of
-        pairs.
+        A synthetic corpus repeats its pairs, so the method takes sentence numbers modulo the number
+        of pairs.
         """
         sentences, framing = sentences % len(pairs), self.batching.framing
         source, source_length = framed(pairs.source, sentences, edge, framing, begin=True, end=True)
@@ -303,18 +307,18 @@ class TranslationData:
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield the batches to translate, then the batches for the validation loss.
 
-        Without a `dev` split, there are no batches for the validation loss. Both groups of batches
-        begin with the longest sentences.
+        Without a `dev` split, the validation loss is not computed. Both groups of batches begin
+        with the longest sentences.
         """
         yield from self._evaluation("test", translate=True)
         if "dev" in self.splits:
             yield from self._evaluation("dev", translate=False)
 
     def _evaluation(self, split: str, translate: bool) -> Iterator[list[Batch]]:
-        """Yield global batches of sentences sorted by length, each divided among the replicas.
+        """Yield the batches of a split, with sentences sorted by length.
 
-        A global batch is padded to the smallest evaluation edge that is long enough for its
-        sentences.
+        Each global batch is divided among the replicas. A global batch is padded to the smallest
+        evaluation edge that is long enough for its sentences.
         """
         pairs, size, replicas = (
             self.splits[split],
@@ -340,9 +344,9 @@ class TranslationData:
     ) -> Batch:
         """Return one replica's share of a global batch.
 
-        If the share has too few sentences, it is filled with copies of its first sentence, and
-        `valid` is False for the copies. A share without sentences is filled with copies of the
-        first sentence of the global batch.
+        A share with too few sentences is completed with copies of its first sentence. `valid` is
+        False for the copies. A share without sentences is filled with copies of the first sentence
+        of the global batch.
         """
         size = self.batching.evaluation_sentences
         mine = chunk[replica :: self.worker.num_replicas]
@@ -369,11 +373,11 @@ class TranslationData:
 
 
 def random_side(lengths: Sequence[int] | Integers, ids: Integers) -> Side:
-    """Return one language side of a synthetic corpus.
+    """Return one language of a synthetic corpus.
 
     Args:
         lengths: Length (N,) of each sentence.
-        ids: Token ids (T,) that fill the sentences. The ids are repeated if T is too small.
+        ids: Token ids (T,) of the concatenated sentences. The ids are repeated if T is too small.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

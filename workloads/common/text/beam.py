@@ -2,28 +2,29 @@
 
 The search supports any model that implements `start` and `step` of `Decoder`.
 
-Shapes: B sentences, K hypotheses per sentence, N = B·K decoder rows, m candidates per row, S source
-positions, V vocabulary size, T tokens.
+The shapes use these symbols: B sentences, K hypotheses per sentence, N = B·K decoder rows, m
+candidates per row, S source positions, V vocabulary size, T tokens.
 
     score = log p / ((5 + n) / 6)^α + β · Σ_s log min(Σ_t attention(t, s), 1)
 
-The score follows Wu et al. 2016, section 7. n is the number of tokens with EOS, and with BOS if
-`counts_begin` is set. The sum over s includes only the source positions that received attention.
+The score follows Wu et al. 2016, section 7. n is the number of tokens including EOS. With
+`counts_begin`, n also includes BOS. The sum over s includes only the source positions that received
+attention.
 
 The search of a sentence does not depend on the other sentences of its batch. The rows of a finished
-sentence stay in the batch, so the decoder always gets the same shapes. There are two search
-algorithms:
+sentence stay in the batch, so the decoder always gets the same shapes. The module implements two
+search algorithms:
 
 - tensor2tensor (Transformer): The search considers the best 2K candidates. Candidates that end with
-  EOS leave the beam, and the search continues with the first K of the remaining candidates. A
-  sentence is finished when no running hypothesis can still reach the best score so far. An upper
-  bound for a running hypothesis is its present log p with the length penalty of the longest allowed
-  length.
+  EOS leave the beam, and the search continues with the first K of the remaining candidates. The
+  search of a sentence ends when no running hypothesis can exceed the best score of an ended
+  hypothesis. The upper bound of a running hypothesis is its current log p, divided by the length
+  penalty of the maximum length.
 - GNMT reference (`keeps_finished`; mlcommons/training retired_benchmarks/gnmt,
-  seq2seq/inference/beam_search.py): The search considers the best K candidates. Finished hypotheses
-  stay in the beam until hypotheses with a higher log p displace them. A sentence is finished when
-  all K hypotheses have ended, and the hypothesis with the best score is the translation. If the
-  longest allowed length is reached first, the hypothesis with the highest log p is the translation.
+  seq2seq/inference/beam_search.py): The search considers the best K candidates. Ended hypotheses
+  stay in the beam until hypotheses with a higher log p displace them. The search of a sentence ends
+  when all K hypotheses have ended. The hypothesis with the best score is then the translation. If
+  the maximum length is reached first, the hypothesis with the highest log p is the translation.
 """
 
 from __future__ import annotations
@@ -50,26 +51,28 @@ class Candidates:
     """Possible next tokens of each decoder row."""
 
     scores: npt.NDArray[np.floating]
-    """(N, m) log p of the m most probable tokens, in any order. m is at least min(2K, V)."""
+    """Scores (N, m): log p of the m most probable tokens, in any order. m is at least min(2K,
+    V).
+    """
     tokens: Integers
-    """(N, m) token ids of the candidates."""
+    """Token ids (N, m) of the candidates."""
     attention: npt.NDArray[np.floating] | None = None
-    """(N, S) attention weights of this step, 0 at padding. The weights are required for a coverage
-    penalty.
+    """Attention weights (N, S) of this step, with 0 at padding. A coverage penalty requires the
+    attention weights.
     """
 
 
 class Decoder(Protocol[State]):
-    """A model that extends N = B·K translations. The K rows of a sentence are adjacent."""
+    """Model that extends N = B·K translations. The K rows of a sentence are adjacent."""
 
     def start(self, batch: Batch) -> State:
-        """Encode a batch and return the decoder state before the first token."""
+        """Encode a batch and return the decoder's hidden states before the first token."""
         ...
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[Candidates, State]:
         """Extend the translations by one token.
 
-        Returns candidates for the next token, and the new decoder state.
+        The method returns candidates for the next token, and the new hidden states of the decoder.
 
         Row n extends the translation in row `parents[n]` of `state` by the token `tokens[n]`. The
         arrays `parents` and `tokens` have the shape (N,).
@@ -82,7 +85,7 @@ class Beam:
     """Parameters of a beam search."""
 
     width: int
-    """Number of hypotheses per sentence, K."""
+    """Number K of hypotheses per sentence."""
     length_penalty: float = 0.6
     """Exponent α ≥ 0 of the length penalty."""
     coverage_penalty: float = 0.0
@@ -90,12 +93,13 @@ class Beam:
     counts_begin: bool = False
     """Whether the number of tokens n in the score includes BOS, as in the GNMT reference."""
     keeps_finished: bool = False
-    """Whether to use the search algorithm of the GNMT reference instead of tensor2tensor's."""
+    """True to use the search algorithm of the GNMT reference. False to use the search algorithm of
+    tensor2tensor.
+    """
     reorders_coverage: bool = True
-    """Whether the sums of attention weights are reordered together with their hypotheses.
+    """Whether the summed attention weights are reordered together with their hypotheses.
 
-    The GNMT reference does not reorder the sums: sum k always belongs to slot k of the K
-    hypotheses.
+    The GNMT reference does not reorder the sums: sum k always belongs to position k in the beam.
     """
     start: int = 2
     """Token that the decoder receives before the first token of the translation."""
@@ -110,7 +114,7 @@ class Beam:
             )
 
     def norm(self, tokens: npt.ArrayLike) -> Float64s:
-        """Return the length penalty, the divisor of log p, for the given numbers of tokens."""
+        """Return the length penalty for numbers of tokens. log p is divided by this penalty."""
         length = np.asarray(tokens, np.float64) + self.counts_begin
         return np.asarray(
             ((NORM_CONSTANT + length) / (NORM_CONSTANT + 1)) ** self.length_penalty, np.float64
@@ -122,14 +126,14 @@ class Translations:
     """The best hypothesis of each sentence."""
 
     tokens: Int32s
-    """(B, T) token ids, padded with PAD.
+    """Token ids (B, T), padded with PAD.
 
-    A translation has no EOS if it reached the longest allowed length first.
+    A translation has no EOS if it reached the maximum length first.
     """
     counts: Int32s
-    """(B,) number of tokens of each translation, EOS included."""
+    """Number (B,) of tokens of each translation, including EOS."""
     scores: Float64s
-    """(B,) score of each translation."""
+    """Score (B,) of each translation."""
 
 
 def search(
@@ -141,10 +145,10 @@ def search(
         decoder: Decoder of the model.
         batch: Batch of sentences.
         beam: Parameters of the search.
-        longest: Longest allowed length of each translation (B,), or one length for all. The length
-            includes EOS.
-        live: Sentences to translate, (B,) bool. The default is all sentences. The remaining
-            sentences get an empty translation but still occupy rows of the decoder.
+        longest: Maximum length of each translation (B,), or a single maximum for all translations.
+            The length includes EOS.
+        live: Flags (B,) of the sentences to translate. By default, all sentences are translated.
+            Sentences without a flag get an empty translation but still occupy rows of the decoder.
     """
     count = len(batch.arrays["source"])
     limits = np.broadcast_to(np.asarray(longest, np.int64), (count,))
@@ -165,33 +169,31 @@ class _Search:
         count, width = len(limits), beam.width
         self.beam, self.limits, self.step = beam, limits, 0
         self.open = live & (limits > 0)
-        """(B,) whether the search of a sentence continues."""
+        """Flags (B,) of the sentences whose search continues."""
         self.scores = np.full((count, width), -np.inf)
         self.scores[:, 0] = 0.0
-        """(B, K) log p of each hypothesis. At the start, all K hypotheses are equal, so only the
+        """log p (B, K) of each hypothesis. At the start, all K hypotheses are equal, so only the
         first hypothesis has a finite log p.
         """
         self.finished = np.zeros((count, width), bool)
         self.tokens: Int32s = np.full(count * width, beam.start, np.int32)
         self.parents: Int64s = np.arange(count * width)
         self.coverage: Float64s | None = None
-        """(B, K, S) attention weights summed over the tokens so far."""
+        """Attention weights (B, K, S), summed over the tokens of each hypothesis."""
         self.counts = np.zeros((count, width), np.int64)
-        """(B, K) number of tokens of each hypothesis, EOS included."""
+        """Number (B, K) of tokens of each hypothesis, including EOS."""
         self.step_tokens: list[Int32s] = []
-        """For each step, (B, K): the token that was appended to each hypothesis."""
+        """Token (B, K) that was appended to each hypothesis, for each step."""
         self.step_parents: list[npt.NDArray[np.intp]] = []
-        """For each step, (B, K): the slot of the previous hypothesis that each hypothesis
-        extends.
-        """
+        """Index (B, K) of the previous hypothesis that each hypothesis extends, for each step."""
         self.best = np.full(count, -np.inf)
-        """(B,) score of the best translation so far."""
+        """Score (B,) of the best ended hypothesis of each sentence."""
         self.best_count = np.zeros(count, np.int64)
-        """(B,) number of tokens of the best translation, EOS included."""
+        """Number (B,) of tokens of the best translation, including EOS."""
         self.best_slot = np.zeros(count, np.intp)
-        """(B,) slot of the best translation among the K hypotheses after `best_step` steps."""
+        """Index (B,) of the best translation among the K hypotheses after `best_step` steps."""
         self.best_step = np.zeros(count, np.int64)
-        """(B,) step after which the best translation was in slot `best_slot`.
+        """Number (B,) of steps after which the best translation had the index `best_slot`.
 
         `best_step` is `best_count` - 1 if the translation ended with EOS in the next step and left
         the beam.
@@ -202,7 +204,7 @@ class _Search:
         beam, (count, width) = self.beam, self.scores.shape
         offered = np.asarray(candidates.tokens).reshape(count, width, -1)
         step_scores = np.asarray(candidates.scores, np.float64).reshape(offered.shape)
-        # Uninitialized or diverged weights can give NaN scores. Candidates with a NaN score are
+        # Uninitialized or diverged weights can produce NaN scores. Candidates with a NaN score are
         # never chosen, so the search still ends.
         scores = self.scores[:, :, None] + np.where(np.isnan(step_scores), -np.inf, step_scores)
         self._add_coverage(candidates)
@@ -214,7 +216,8 @@ class _Search:
         ends = (tokens == beam.end) & (chosen > -np.inf)
         self.step += 1
         picked = np.broadcast_to(np.arange(width), (count, width))
-        if not beam.keeps_finished:  # continue with the first K candidates that do not end with EOS
+        # The search continues with the first K candidates that do not end with EOS.
+        if not beam.keeps_finished:
             self._record(slot, chosen, ends)
             picked = np.argsort(ends, axis=1, kind="stable")[:, :width]
         pick = (rows, picked)
@@ -232,7 +235,7 @@ class _Search:
     def _with_finished(
         self, offered: npt.NDArray[Any], scores: Float64s
     ) -> tuple[npt.NDArray[Any], Float64s]:
-        """Replace the candidates of finished hypotheses by a single EOS with log p 0."""
+        """Replace the candidates of each ended hypothesis by a single EOS with log p 0."""
         if not self.finished.any():
             return offered, scores
         held = self.finished[:, :, None]
@@ -250,8 +253,8 @@ class _Search:
         flat = scores.reshape(count, -1)
         most = min(most, flat.shape[1])
         if most < flat.shape[1]:
-            # Keep all candidates with the same score as the last chosen candidate. The sort by
-            # hypothesis and token id then selects among them.
+            # All candidates with the same score as the last chosen candidate are kept. The sort by
+            # hypothesis and token id then selects among these candidates.
             least = -np.partition(-flat, most - 1, axis=1)[:, most - 1]
             kept = int((flat >= least[:, None]).sum(1).max())
             some = np.argpartition(-flat, min(kept, flat.shape[1] - 1), axis=1)[:, :kept]
@@ -263,7 +266,7 @@ class _Search:
         return np.asarray(some[rows, order])
 
     def _record(self, slot: npt.NDArray[np.intp], scores: Float64s, ends: Bools) -> None:
-        """Record translations that end in this step and score better than the best so far."""
+        """Record hypotheses that end in this step if they exceed the best score of a sentence."""
         ends = ends & self.open[:, None]
         if not ends.any():
             return
@@ -279,12 +282,12 @@ class _Search:
         """Replace the best translations of the sentences selected by `where`.
 
         Args:
-            where: (B,) sentences whose best translation is replaced.
-            totals: (B, …) scores of the candidates. The candidate with the highest score is
+            where: Flags (B,) of the sentences whose best translation is replaced.
+            totals: Scores (B, …) of the candidates. The candidate with the highest score is
                 selected.
-            slot: (B, …) slots of the candidates among the K hypotheses after `step` steps.
-            counts: (B, …) numbers of tokens of the candidates.
-            step: Step after which the candidates were in `slot`.
+            slot: Indices (B, …) of the candidates among the K hypotheses after `step` steps.
+            counts: Numbers (B, …) of tokens of the candidates.
+            step: Number of steps after which the candidates had the indices `slot`.
         """
         best = np.arange(len(totals)), np.argmax(totals, axis=1)
         self.best = np.where(where, totals[best], self.best)
@@ -293,7 +296,7 @@ class _Search:
         self.best_step = np.where(where, step, self.best_step)
 
     def _coverage_of(self, slot: npt.NDArray[np.intp]) -> Float64s:
-        """Return the coverage penalty (B, …) of the hypotheses in `slot`.
+        """Return the coverage penalty (B, …) of the hypotheses with the indices `slot`.
 
         Source positions that received no attention are ignored.
         """
@@ -329,7 +332,7 @@ class _Search:
         self.parents = (slot + rows * width).reshape(-1)
 
     def _close(self) -> None:
-        """End the search of sentences that are finished or have reached the longest length."""
+        """End the search of sentences that are finished or have reached the maximum length."""
         last = self.step >= self.limits
         if self.beam.keeps_finished:
             done = (self.finished | np.isneginf(self.scores)).all(axis=1)
@@ -361,7 +364,7 @@ class _Search:
 
 
 def top(log_probabilities: npt.NDArray[np.floating], most: int) -> tuple[Float32s, Int32s]:
-    """Return scores and tokens (N, m) of the m = min(most, V) most probable tokens.
+    """Return scores and tokens (N, m) of the m = min(`most`, V) most probable tokens.
 
     Decoders that return log probabilities (N, V) as NumPy arrays use this function.
     """

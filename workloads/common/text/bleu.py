@@ -1,6 +1,6 @@
 """BLEU as in published results.
 
-BLEU is computed by sacrebleu on detokenized text, with `intl` tokens in lower case.
+sacrebleu computes BLEU on detokenized text, with `intl` tokenization in lower case.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def score(translations: Sequence[str], references: Sequence[str], digits: int = 
 def signature() -> str:
     """Return sacrebleu's signature: `nrefs:1|case:lc|eff:no|tok:intl|smooth:exp|version:2.6.0`."""
     metric = _metric()
-    # a first call sets the number of references, which is part of the signature
+    # The first call sets the number of references, which the signature contains.
     metric.corpus_score(["a"], [["a"]])
     return str(metric.get_signature())
 

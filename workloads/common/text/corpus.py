@@ -1,7 +1,7 @@
 """Data set of the translation demos: sentence pairs in two languages of `grammar.py`.
 
-The data set is prepared like a real corpus. Only a model that learns to translate reaches the
-target. `docs/reference/workloads/gnmt.md` lists the BLEU of simpler methods: word-by-word
+The data set is prepared like a real corpus. A model reaches the target only if it learns to
+translate. `docs/reference/workloads/gnmt.md` lists the BLEU of simpler methods: word-by-word
 translation, the translation of the most similar training sentence, and the correct words in random
 order.
 """
@@ -22,7 +22,7 @@ from workloads.common.text.grammar import Phrase, sentence
 from workloads.common.text.lexicon import SEED
 
 SIZES = {"test": 200, "dev": 200, "train": 10_000}
-"""Number of sentence pairs in each split. All source sentences are different, also across
+"""Number of sentence pairs in each split. No source sentence occurs twice, also not in different
 splits.
 """
 LENGTH_MEDIAN_LOG, LENGTH_SPREAD = 2.1, 0.6
@@ -30,10 +30,10 @@ LENGTH_MEDIAN_LOG, LENGTH_SPREAD = 2.1, 0.6
 log-normal.
 """
 LENGTH = (4, 50)
-"""Minimum and maximum number of words in a source sentence, punctuation included."""
+"""Minimum and maximum number of words in a source sentence, including punctuation marks."""
 MERGES = 1_500
 RAW = "raw"
-"""Name of the plain text's folder, which is a subfolder of the prepared data."""
+"""Name of the folder of the plain text, inside the folder of the prepared data."""
 
 
 def candidates(split: str) -> Iterator[Phrase]:
@@ -78,7 +78,10 @@ def write_text(folder: Path) -> None:
 
 
 class TranslationDemo(Generated, PlainText):
-    """Generated corpus. Its folder contains the plain text and the prepared form."""
+    """Generated corpus of sentence pairs.
+
+    The folder of the corpus contains the plain text and the prepared data.
+    """
 
     name = "translation-demo"
 
@@ -86,7 +89,7 @@ class TranslationDemo(Generated, PlainText):
         self.merges = MERGES
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `raw/` and the prepared form, and return the manifest.
+        """Write `raw/` and the prepared data, and return the manifest.
 
         The generation takes a few seconds.
         """

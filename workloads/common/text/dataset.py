@@ -35,28 +35,29 @@ class TextDataset(manifests.Prepared):
     published: ClassVar[bool] = True
     """Whether the data set is public.
 
-    If a public data set's manifest has no `notes`, the prepared data matches the published data.
+    If the manifest of a public data set has no `notes`, the prepared data matches the published
+    data.
     """
     merges: int
-    """Number of merges of the byte pair encoding that both languages share."""
+    """Number of merges of the byte pair encoding. Both languages share the encoding."""
     longest: ClassVar[int] = prepared.LONGEST
     """Maximum number of subwords in a training sentence.
 
-    Pairs with a longer sentence are dropped.
+    Pairs that contain a longer sentence are dropped.
     """
 
     @abstractmethod
     def inputs(self, source: Path) -> dict[str, Path]:
         """Return the name and path of every file below `source` to read.
 
-        Raises ValueError if a file is missing.
+        The method raises ValueError if a file is missing.
         """
 
     @abstractmethod
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
         """Return the text files to encode, and the numbers of dropped pairs.
 
-        Processed files that are not in `source` are written to `folder`.
+        Processed files that `source` does not contain are written to `folder`.
         """
 
     def notes(self, processed: Processed) -> list[str]:
@@ -105,9 +106,9 @@ class TextDataset(manifests.Prepared):
         return {"languages": list(self.languages), "merges": self.merges}
 
     def write(self, source: Path, folder: Path, manifest: Manifest) -> Manifest:
-        """Write the prepared form of `source` to `folder`, and return the full manifest.
+        """Write the prepared data of `source` to `folder`, and return the complete manifest.
 
-        Raises ValueError if the data is invalid. The error message is one line.
+        The method raises ValueError if the data is invalid. The error message is one line.
         """
         with tempfile.TemporaryDirectory(prefix=".text.", dir=folder.parent) as work:
             processed, dropped = self.process(source, Path(work))
@@ -117,7 +118,7 @@ class TextDataset(manifests.Prepared):
         return Manifest(manifest.dataset, manifest.source, manifest.options, counts, notes, matches)
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """Return the summary lines that are shown to the user after a preparation."""
+        """Return the summary lines that the user sees after the data set is prepared."""
         counts = manifest.counts
         subwords = [counts[f"train_{side}_subwords"] / counts["train"] for side in SIDES]
         lines = [
@@ -156,7 +157,7 @@ class TextDataset(manifests.Prepared):
 
 
 class PlainText(TextDataset):
-    """A user's corpus: plain text in {train,dev,test}.{en,de}, one sentence per line."""
+    """User-provided plain text in {train,dev,test}.{en,de}, one sentence per line."""
 
     name = "parallel-text"
     published = False
@@ -215,7 +216,7 @@ class WMT16EnDe(TextDataset):
     def __init__(self) -> None:
         self.merges = 32_000
         self._members: dict[str, tuple[Path, str]] = {}
-        """Path of each original corpus. `inputs` sets the paths."""
+        """Location (file, archive member) of each original corpus. `inputs` sets the locations."""
 
     def _is_processed(self, source: Path) -> bool:
         return any((source / name).is_file() for name in WMT16_FILES.values())
@@ -237,7 +238,7 @@ class WMT16EnDe(TextDataset):
         return {name: source / name for name in names}
 
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """Return the processed files, or create them like the reference's script.
+        """Return the processed files, or create the files like the reference's script.
 
         Processed files are created only if `source` does not contain any.
         """
@@ -293,17 +294,19 @@ WMT17_EXPECTED = (
 class WMT17EnDe(TextDataset):
     """WMT17 English-German, the data set of the Transformer reference.
 
-    The text of the corpora is not changed, and the subtokens are the published subtokens.
+    The text of the corpora is not changed. The vocabulary is the published vocabulary of subtokens.
     """
 
     name = "wmt17-en-de"
     prepare_options = ("vocabulary",)
     longest = 255
-    """Maximum sentence length in subtokens: 255, or 256 with EOS (reference model_params.py)."""
+    """Maximum sentence length in subtokens without EOS. With EOS, the maximum is 256 (reference
+    model_params.py).
+    """
 
     def __init__(self) -> None:
         self._members: dict[str, tuple[Path, str]] = {}
-        """Path of each input file. `inputs` sets the paths."""
+        """Location (file, archive member) of each input file. `inputs` sets the locations."""
         self.vocabulary: Path | None = None
         """Path of a user-defined vocabulary.
 
@@ -313,7 +316,8 @@ class WMT17EnDe(TextDataset):
     def inputs(self, source: Path) -> dict[str, Path]:
         """Return the path of each input file by name.
 
-        An input file is a corpus, the vocabulary, or an archive that contains one of them.
+        An input file is a corpus, the vocabulary, or an archive that contains a corpus or the
+        vocabulary.
         """
         corpora = [
             f"{name}.{code}"

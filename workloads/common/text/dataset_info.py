@@ -21,9 +21,9 @@ from workloads.common.randomness import bits, normal, stream
 from workloads.common.text import prepared
 
 LENGTH_COUNTS = "train_length_counts"
-"""Key in `DatasetInfo.arrays` of the training pairs' `prepared.length_counts`."""
+"""Key in `DatasetInfo.arrays` for the `prepared.length_counts` of the training pairs."""
 END = "end"
-"""Key in `DatasetInfo.sizes` of the EOS id. The key is only set if the id differs from
+"""Key in `DatasetInfo.sizes` for the id of EOS. The key exists only if the id differs from
 `vocabulary.EOS`.
 """
 COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
@@ -31,7 +31,7 @@ COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
 
 @dataclass(frozen=True)
 class TextFacts:
-    """The published sizes of a data set of sentence pairs, for runs on synthetic batches."""
+    """Published sizes of a data set of sentence pairs, for runs on synthetic batches."""
 
     name: str
     published: Mapping[str, int]
@@ -44,8 +44,9 @@ class TextFacts:
     def for_settings(self, settings: Settings) -> DatasetInfo:
         """Return the sizes of the prepared data set.
 
-        With `profile=synthetic`, no data set is read, and the published sizes are returned. Raises
-        ValueError if the data set is not prepared. The error message contains the command to run.
+        With `profile=synthetic`, the method reads no data set and returns the published sizes. The
+        method raises ValueError if the data set is not prepared. The error message contains the
+        command to run.
         """
         return (
             load_dataset_info(Path(settings.data_dir))
@@ -91,8 +92,8 @@ The number of training pairs is from NVIDIA's logs of v0.6. The longest sentence
 def load_dataset_info(folder: Path) -> DatasetInfo:
     """Return the sizes in the manifest of the data set prepared in `folder`.
 
-    Raises ValueError if the data set is not prepared. The error message contains the command to
-    run.
+    The function raises ValueError if the data set is not prepared. The error message contains the
+    command to run.
     """
     manifest = downloads.prepared(folder, WMT16.name)
     try:
@@ -134,7 +135,7 @@ def _facts(
 
 
 def length_counts(dataset_info: DatasetInfo, pairs: int) -> Int64s:
-    """Return the `prepared.length_counts` (2, L) of all `pairs`.
+    """Return the `prepared.length_counts` (2, L) of all `pairs` training pairs.
 
     For synthetic data, the lengths are drawn from a log-normal distribution.
     """
@@ -144,13 +145,15 @@ def length_counts(dataset_info: DatasetInfo, pairs: int) -> Int64s:
 
 
 SYNTHETIC_MEDIAN, SYNTHETIC_SPREAD, SYNTHETIC_RATIO = 23.0, 0.65, 0.2
-"""Parameters of the log-normal sentence lengths: median, standard deviation common to both sides,
-standard deviation of each side.
+"""Parameters of the log-normal sentence lengths: median, standard deviation shared by source and
+target, and additional standard deviation of each language.
 
-The mean is close to the mean of WMT, 28 subwords.
+The mean length is close to the mean of WMT, which is 28 subwords.
 """
 SYNTHETIC_PAIRS = 1 << 17
-"""Number of pairs whose lengths are drawn. A larger synthetic corpus repeats these lengths."""
+"""Number of pairs whose lengths are drawn. A larger synthetic corpus repeats the lengths of these
+pairs.
+"""
 
 
 def synthetic_lengths(pairs: int) -> UInt16s:
@@ -168,7 +171,7 @@ def _synthetic_length_counts(pairs: int) -> Int64s:
 def _drawn_lengths(pairs: int) -> UInt16s:
     """Return the lengths (2, pairs) that synthetic data repeats.
 
-    A run needs the lengths three times. The result is cached, because drawing takes 0.1 s and the
+    A run needs the lengths three times. The lengths are cached, because drawing takes 0.1 s and the
     array has only half a million bytes.
     """
     draws = bits(stream(0, "synthetic sentence lengths"), np.arange(3)[:, None], np.arange(pairs))

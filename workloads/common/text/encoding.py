@@ -1,6 +1,6 @@
-"""Encode text files as ids. A file contains lines of subwords, or plain text.
+"""Encode text files as ids. A file contains lines of subwords or of plain text.
 
-Plain text is split into subtokens.
+Lines of plain text are split into subtokens.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Encoded:
     """Statistics of an encoded text file. The ids are in the file `Task.out`."""
 
     lengths: Int32s
-    """(N,) number of subwords in each line."""
+    """Number (N,) of subwords in each line."""
     unknown: int
-    """Number of subwords in the file that are not in the vocabulary."""
+    """Number of subwords in the file that the vocabulary does not contain."""
     example: str
-    """Example of a subword that is not in the vocabulary, with its line number. Empty if there
-    is no such subword.
+    """Example of a subword that the vocabulary does not contain, with its line number. Empty if the
+    vocabulary contains all subwords.
     """
 
 
@@ -44,7 +44,7 @@ class Task:
     vocabulary: str
     """Path of the vocabulary file."""
     plain: bool
-    """Whether the file is plain text to split into subtokens.
+    """Whether the file is plain text that must be split into subtokens.
 
     If False, each line of the file contains subwords.
     """
@@ -55,8 +55,8 @@ class Task:
 def read_vocabulary(path: Path, plain: bool, name: str = "") -> Vocabulary | Subtokeniser:
     """Read a vocabulary of subtokens for `plain` text, or a vocabulary of subwords.
 
-    Raises ValueError if the vocabulary is invalid. The error message contains `name`, or the path
-    if `name` is empty.
+    The function raises ValueError if the vocabulary is invalid. The error message contains `name`,
+    or the path if `name` is empty.
     """
     return Subtokeniser.read(path, name) if plain else Vocabulary.read(path, name)
 
@@ -70,8 +70,8 @@ def encode(task: Task) -> Encoded:
     """Write the ids of all lines of a file, and return the statistics of the file.
 
     In lines of subwords, an unknown subword becomes UNK, and an empty line is an error. Plain text
-    has no unknown subtokens. An empty line of plain text has no ids, so its row in a batch contains
-    only EOS.
+    has no unknown subtokens. An empty line of plain text has no ids, so the array row of this line
+    in a batch contains only EOS.
 
     Raises:
         ValueError: The file is empty, is not text, or has an empty line of subwords. The error

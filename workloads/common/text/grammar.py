@@ -1,4 +1,4 @@
-"""Sentence pairs of two generated languages that need more than a dictionary.
+"""Sentence pairs of two generated languages. Translation needs more than a dictionary.
 
 The grammar of the source language is similar to English: subject, verb, object, phrases. The
 grammar of the target language is similar to German:
@@ -21,10 +21,12 @@ from workloads.common.text.lexicon import Lexicon, Noun, TargetNoun, TargetVerb,
 
 SYNONYM = 0.07
 """Fraction of nouns that are translated with a synonym. The source sentence does not indicate which
-nouns.
+nouns have a synonym as their translation.
 """
 PLURAL, PRONOUN, NAME, PAST = 0.3, 0.12, 0.1, 0.3
-"""Probability of plural noun phrases, pronouns, names, and clauses in the past tense."""
+"""Probabilities that a noun phrase is in the plural, is a pronoun, or is a name, and that a
+clause is in the past tense.
+"""
 NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
 
 DEFINITE = (
@@ -35,7 +37,7 @@ DEFINITE = (
 )
 INDEFINITE = (("en", "enan", "enam"), ("ena", "ena", "enar"), ("en", "en", "enam"))
 ADJECTIVE = (("o", "on", "om"), ("e", "e", "er"), ("es", "es", "om"), ("ai", "ai", "en"))
-"""Endings of adjectives, by gender and case. The gender index 3 is the plural."""
+"""Endings of adjectives, by gender and case. Gender index 3 stands for the plural."""
 NOUN_PLURAL = ("en", "ir", "os")
 """Plural endings of nouns, by declension. The dative plural adds an n."""
 PRONOUNS = {
@@ -43,7 +45,7 @@ PRONOUNS = {
     "she": ("sie", "sie", "ihr", "her"),
     "they": ("si", "si", "ihnen", "them"),
 }
-"""For each source pronoun: the target pronoun in three cases, then the object form of the source
+"""Target pronoun in three cases, followed by the object form of the source pronoun, for each source
 pronoun.
 """
 RELATIVE = ("dar", "die", "das", "dai")
@@ -74,17 +76,18 @@ OPTIONS = (
     ("negation", 1, 1), ("future", 1, 1), ("idiom", 4, 1), ("relative", 4, 1),
     ("phrase adjective", 1, 2),
 )  # fmt: skip
-"""Extensions of a clause: name, number of words, maximum number of uses."""
+"""Optional extensions of a clause, as tuples (name, number of words, maximum number of uses)."""
 OFFERS = 14
-"""Number of extensions that are drawn for a clause.
+"""Number of attempts to add an extension to a clause.
 
-Extensions that no longer fit into the clause are skipped.
+An extension that no longer fits into the clause is skipped.
 """
 SPLIT_AT, FIRST_CLAUSE = 9, (4, 9)
-"""Length from which a sentence is split, and limits of a clause's length, in words.
+"""Maximum length of a sentence that always has a single clause, and range of a clause's length, in
+words.
 
-Sentences of more than `SPLIT_AT` words may have several clauses. `FIRST_CLAUSE` limits the number
-of words of every clause except the last.
+Sentences of more than `SPLIT_AT` words may have several clauses. `FIRST_CLAUSE` is the minimum and
+maximum number of words of every clause except the last clause.
 """
 
 
@@ -96,14 +99,12 @@ def words() -> Lexicon:
 
 @dataclass
 class Phrase:
-    """A sequence of source words and its translation."""
+    """Sequence of source words and its translation."""
 
     source: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
     pairs: list[tuple[str, str]] = field(default_factory=list)
-    """Pairs of a source word and its target word, which are the lexicon of a word-by-word
-    translation.
-    """
+    """Pairs (source word, target word), which are the lexicon of a word-by-word translation."""
 
     def add(self, source: str, target: str) -> None:
         """Append a word and its translation."""
@@ -114,7 +115,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun phrase that is inflected for its case."""
+    """Noun phrase that is inflected for its case."""
 
     words: Phrase
     plural: bool
@@ -137,7 +138,7 @@ class Clause:
     negated: bool
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the pairs of a source word and a target word of all components."""
+        """Return the pairs (source word, target word) of all components of the clause."""
         plain = self.finite()
         verb_pairs = [(self.verb_form(), plain)] + ([("not", "nik")] if self.negated else [])
         verb_pairs += [("will", FUTURE[self.subject.plural])] if self.future else []
@@ -150,7 +151,7 @@ class Clause:
         return self.verb.source + ("ed" if self.past else "s")
 
     def finite(self) -> str:
-        """Return the target verb without its prefix. In the future tense, it is an infinitive."""
+        """Return the target verb without prefix. In the future tense, return the infinitive."""
         return self.sense.stem + (
             INFINITIVE if self.future else VERB[self.past][self.subject.plural]
         )
@@ -168,7 +169,8 @@ class Clause:
         """Return the target words of a main clause, in which the finite verb comes second.
 
         Args:
-            inverted: Whether the clause follows a subordinate clause. The verb then comes first.
+            inverted: Whether the clause follows a subordinate clause. The finite verb then comes
+                first.
         """
         auxiliary = FUTURE[self.subject.plural]
         finite = auxiliary if self.future else self.finite()
@@ -209,7 +211,7 @@ def sentence(draws: Draws, length: int) -> Phrase:
 
 
 def _clauses(draws: Draws, length: int) -> Phrase:
-    """Generate one clause, or several joined clauses."""
+    """Generate one clause, or several joined clauses, of about `length` source words."""
     phrase = Phrase()
     if length <= SPLIT_AT or draws.chance(0.15):
         clause = _clause(draws, length)
@@ -270,7 +272,7 @@ def _clause(draws: Draws, length: int) -> Clause:
 
 
 def _extensions(draws: Draws, left: int, transitive: bool) -> Counter[str]:
-    """Draw extensions of a clause, and return the number of uses of each extension.
+    """Draw the extensions of a clause, and return how often each extension is used.
 
     The extensions have at most `left` words in total.
     """

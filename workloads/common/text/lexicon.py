@@ -1,8 +1,8 @@
 """Words of the two generated languages, invented by hash and sorted by frequency.
 
-The source language has few inflections: a plural of nouns and two endings of verbs. Target nouns
-have a gender and a declension. 20 % of the nouns and verbs have two translations, and the context
-determines the translation. Some target verbs have a separable prefix.
+The source language has few inflections: nouns have a plural, and verbs have two endings. Target
+nouns have a gender and a declension. 20 % of the nouns and verbs have two translations, and the
+context determines the translation. Some target verbs have a separable prefix.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import Generic, TypeVar
 from workloads.common.randomness import Draws, fold, stream
 
 SEED = 1
-"""Seed of the corpus. The seed does not depend on the seeds of runs."""
+"""Seed of the generated corpus. The seeds of runs do not change the corpus."""
 NOUNS, VERBS, ADJECTIVES, ADVERBS, NAMES, IDIOMS = 120, 50, 40, 24, 30, 16
 AMBIGUOUS = 0.2
 """Fraction of nouns and verbs that have a second translation."""
 TRANSITIVE, SEPARABLE = 0.6, 0.35
-"""Fraction of verbs that have an object, and fraction of verb translations that have a prefix."""
+"""Fraction of verbs that have an object, and fraction of verb translations that have a separable
+prefix.
+"""
 SHIFT = 2.7
-"""Shift of the Zipf-Mandelbrot distribution: the word of rank r = 0, 1, … has weight 1 / (r +
+"""Shift of the Zipf-Mandelbrot distribution: the word of rank r = 0, 1, … has the weight 1 / (r +
 2.7).
 """
 
@@ -38,7 +40,7 @@ TARGET_SOUNDS = (
     ("a", "e", "i", "o", "u", "ä", "ö", "ü", "ei", "au"),
     ("", "", "n", "r", "l", "ch", "ng", "t", "m", "ß"),
 )  # fmt: skip
-"""Possible beginnings, vowels, and ends of the syllables of a target word."""
+"""Possible first consonants, vowels, and last consonants of the syllables of a target word."""
 PREFIXES = ("ab", "auf", "mit", "um", "vor")
 
 Kind = TypeVar("Kind")
@@ -61,11 +63,13 @@ class Noun:
 
     source: str
     senses: tuple[TargetNoun, ...]
-    """One or two translations. The second translation is used if the clause's verb has `kind` 1."""
+    """One or two translations. The second translation is used if the verb of the clause has
+    `kind` 1.
+    """
     synonym: TargetNoun
     """Synonym of the first translation."""
     kind: int
-    """Kind of the noun, 0 or 1. The kind of a noun determines how verbs are translated."""
+    """Class of the noun, 0 or 1. The class of a noun determines how verbs are translated."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +96,11 @@ class Verb:
     """
     transitive: bool
     kind: int
-    """Kind of the verb, 0 or 1. The kind of a verb determines how nouns are translated."""
+    """Class of the verb, 0 or 1. The class of a verb determines how nouns are translated."""
 
 
 class Ranked(Generic[Kind]):
-    """Entries that are drawn with the frequencies of a Zipf-Mandelbrot distribution."""
+    """Words or phrases that are drawn with Zipf-Mandelbrot frequencies."""
 
     def __init__(self, things: Sequence[Kind]) -> None:
         self.things = tuple(things)
@@ -114,7 +118,7 @@ class Lexicon:
 
     nouns: Ranked[Noun]
     verbs: tuple[Ranked[Verb], Ranked[Verb]]
-    """Intransitive verbs, then transitive verbs."""
+    """Intransitive verbs and transitive verbs, in this order."""
     adjectives: Ranked[tuple[str, str]]
     adverbs: Ranked[tuple[str, str]]
     names: Ranked[str]
@@ -127,7 +131,7 @@ class Lexicon:
 
 
 class _Inventor:
-    """Generator of new words that never repeats a word and never returns one of `taken`."""
+    """Generator of new words that never returns a word twice or a word of `taken`."""
 
     def __init__(
         self, label: str, sounds: tuple[tuple[str, ...], ...], taken: Sequence[str]

@@ -1,11 +1,11 @@
 """Prepared form of a parallel corpus: arrays of ids, a vocabulary, and raw references.
 
-Files of each split (`train`, `dev`, `test`) and each side (`source`, `target`):
+Each split (`train`, `dev`, `test`) has these files for `source` and `target` (SIDE):
 
     SPLIT_SIDE.npy            (T,) uint16, or int32 for a large vocabulary: ids of all sentences
     SPLIT_SIDE_offsets.npy    (N + 1,) int64: sentence n is ids[offsets[n] : offsets[n + 1]]
 
-The ids of all sentences are concatenated, without special ids. Files of the whole corpus:
+The ids of all sentences are concatenated, without special ids. The whole corpus has these files:
 
     train_length_counts.npy   (2, L) int64: `length_counts` of the training pairs
     vocabulary.txt            one subword per line, or one quoted subtoken per line (`subtokens.py`)
@@ -44,9 +44,10 @@ VOCABULARY, REFERENCES, LENGTH_COUNTS = (
     "train_length_counts.npy",
 )
 LONGEST = 254
-"""Maximum number of subwords in a training sentence. Pairs with a longer sentence are dropped.
+"""Maximum number of subwords in a training sentence. Pairs that contain a longer sentence are
+dropped.
 
-With BOS and EOS, the maximum is 256. No published hyperparameter set has longer sentences
+With BOS and EOS, the maximum is 256. No published hyperparameter set uses longer sentences
 (Transformer reference, model_params.py).
 """
 SUBTOKENS = "subtokens"
@@ -54,7 +55,7 @@ SUBTOKENS = "subtokens"
 UNKNOWN_SHARE = 0.01
 """Maximum fraction of unknown subwords in the training text.
 
-If the fraction is higher, the vocabulary does not match the text.
+A higher fraction means that the vocabulary does not match the text.
 """
 
 Ids = Integers
@@ -63,7 +64,7 @@ Ids = Integers
 class DropReason(Enum):
     """Reason for dropping a sentence pair.
 
-    The value of the enum is printed after the number of dropped pairs.
+    The value of the enum is printed after the number of pairs that were dropped for this reason.
     """
 
     EMPTY = "with an empty side"
@@ -82,26 +83,26 @@ class Processed:
     """
 
     files: dict[tuple[str, str], Path]
-    """File of each (split, side)."""
+    """Path of the text file for each (split, side), where the side is `source` or `target`."""
     vocabulary: Path
     references: Path
     """File with the raw translations of the test set."""
     subtokens: bool = False
-    """Whether the files are plain text to split into the subtokens of the vocabulary.
+    """Whether the files are plain text that must be split into the subtokens of the vocabulary.
 
     Plain text files may have empty lines.
     """
     longest: int = LONGEST
     """Maximum number of subwords in a training sentence.
 
-    Pairs with a longer sentence are dropped.
+    Pairs that contain a longer sentence are dropped.
     """
     names: Mapping[Path, str] = field(default_factory=dict)
-    """File names that messages show for files that the suite created. Each name is the name of the
-    user's original file.
+    """File names that messages show for files that the suite created. For each created file, the
+    name is the name of the user's original file.
     """
     dropped: Mapping[str, Counter[DropReason]] = field(default_factory=dict)
-    """Number of pairs of each split that were dropped before the files were written, by reason."""
+    """Number of pairs that were dropped before the files were written, by split and reason."""
 
     def name(self, path: Path) -> str:
         """Return the file name that messages show."""
@@ -113,15 +114,17 @@ class Side:
     """The sentences of one language in a split."""
 
     ids: Ids
-    """(T,) concatenated ids of all sentences."""
+    """Concatenated ids (T,) of all sentences."""
     offsets: Int64s
-    """(N + 1,) start of each sentence in `ids`. The last entry is the end of the last sentence."""
+    """Offset (N + 1,) of each sentence in `ids`. The last offset is the end of the last
+    sentence.
+    """
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def lengths(self, sentences: Int64s) -> Int64s:
-        """Return the number of subwords (n,) of each of the given sentences (n,)."""
+        """Return the number of subwords of each sentence in `sentences` (n,)."""
         return np.asarray(self.offsets[sentences + 1] - self.offsets[sentences])
 
     def sentence(self, number: int) -> Int32s:
@@ -131,7 +134,7 @@ class Side:
     def fill(self, sentences: Int64s, out: Int32s) -> Int64s:
         """Write sentences (n,) to the rows of `out` (n, W) and return their lengths (n,).
 
-        Sentences of more than W subwords are truncated.
+        Sentences of more than W subwords are truncated to W subwords.
         """
         starts, lengths = self.offsets[sentences], self.lengths(sentences)
         lengths = np.minimum(lengths, out.shape[1])
@@ -166,10 +169,10 @@ class Parallel:
 
 
 def write(processed: Processed, folder: Path) -> dict[str, int]:
-    """Write the prepared form of text files to `folder`, and return the manifest's counts.
+    """Write the prepared data of text files to `folder`, and return the manifest's counts.
 
-    Raises ValueError if a file is invalid. The error message is one line with the file, the line
-    number, and the problem.
+    The function raises ValueError if a file is invalid. The error message is one line with the
+    file, the line number, and the problem.
     """
     vocabulary = read_vocabulary(
         processed.vocabulary, processed.subtokens, processed.name(processed.vocabulary)
@@ -235,8 +238,8 @@ def check_any_left(
 
     Args:
         split: Name of the split.
-        names: File names of the split's two sides for messages.
-        left: Number of pairs that are left.
+        names: Names of the split's source file and target file, for messages.
+        left: Number of remaining pairs.
         dropped: Number of dropped pairs for each reason.
         hint: Probable cause and remedy.
     """
@@ -255,8 +258,8 @@ def check_any_left(
 def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> dict[str, int]:
     """Count the unknown subwords of the training text.
 
-    Raises ValueError if too many subwords are unknown, because the vocabulary does not match the
-    text.
+    The function raises ValueError if too many subwords are unknown, because the vocabulary does not
+    match the text.
     """
     total = 0
     for side in SIDES:
@@ -277,13 +280,13 @@ def _write_split(
 ) -> dict[str, int]:
     """Write the arrays of a split, and return the counts of the split.
 
-    The temporary files of raw ids are read and removed.
+    The function reads and removes the temporary files of raw ids.
 
     Args:
         folder: Folder of the prepared data.
         split: Name of the split.
-        sides: Encoded sentences of each side.
-        keep: (N,) whether to keep each pair.
+        sides: Encoded sentences of the source and the target language.
+        keep: Flags (N,) of the pairs to keep.
         vocabulary: Number of ids of the vocabulary.
     """
     kept = int(keep.sum())
@@ -311,9 +314,9 @@ def _write_split(
 def length_counts(lengths: Integers) -> Int64s:
     """Return the number of pairs and of subwords (2, L) for each sentence length.
 
-    `lengths` (2, N) are the lengths of the pairs. Column n describes the pairs whose longer side
-    has n subwords. Row 0 contains the number of these pairs, and row 1 contains the number of their
-    subwords on both sides.
+    `lengths` (2, N) are the lengths of the pairs. Column n of the result describes the pairs whose
+    longer sentence has n subwords. Row 0 contains the number of these pairs. Row 1 contains the
+    number of source and target subwords of these pairs.
     """
     longer = np.maximum(lengths[0], lengths[1])
     tokens = np.bincount(longer, weights=lengths[0].astype(np.float64) + lengths[1])
@@ -327,7 +330,8 @@ def length_counts(lengths: Integers) -> Int64s:
 def read(folder: Path, split: str, count: int) -> Parallel:
     """Return the `count` sentence pairs of a split as memory-mapped arrays.
 
-    Raises ValueError if a file is missing or invalid. The error message contains the file name.
+    The function raises ValueError if a file is missing or invalid. The error message contains the
+    file name.
     """
     sides = []
     for side in SIDES:
@@ -352,7 +356,8 @@ def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subt
 def read_references(folder: Path, count: int) -> list[str]:
     """Return the raw translations of the test set.
 
-    Raises ValueError if the file is missing or invalid. The error message contains the file name.
+    The function raises ValueError if the file is missing or invalid. The error message contains the
+    file name.
     """
     references = read_lines(folder / REFERENCES)
     if len(references) != count:
@@ -368,14 +373,14 @@ def framed(
 ) -> tuple[Int32s, Int32s]:
     """Return sentences (n,) with special ids as rows (n, width), and their lengths (n,).
 
-    Rows are padded with 0. Sentences that do not fit are truncated before the EOS.
+    Rows are padded with 0. Sentences that do not fit are truncated before EOS is added.
 
     Args:
         side: Sentences of one language.
         sentences: Sentence numbers (n,).
-        width: Length of a row.
+        width: Length of an array row.
         framing: Special ids at the beginning and the end of a sentence.
-        begin: Whether to begin each row with the special id `framing.begin`, if it is defined.
+        begin: Whether to begin each sentence with the special id `framing.begin`, if it is defined.
         end: Whether to end each sentence with the special id `framing.end`.
     """
     first = 1 if begin and framing.begin is not None else 0

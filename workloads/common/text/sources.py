@@ -3,9 +3,9 @@
 The steps are the same as in the reference (download_dataset.sh). Each language is tokenized with
 Moses. Pairs with an empty or long sentence, or with sentences of very different lengths, are
 removed (clean-corpus-n.perl). Pairs with characters that latin-1 cannot encode are also removed. A
-byte pair encoding is learned on both languages together. sacremoses and subword-nmt replace the
-Perl and Python scripts of the reference. If their output differs from the reference's output, the
-MD5 digests of the files differ.
+byte pair encoding is learned from the text of both languages. sacremoses and subword-nmt replace
+the Perl and Python scripts of the reference. If the output of these packages differs from the
+reference's output, the MD5 digests of the files differ.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ from workloads.common.text.vocabulary import Vocabulary
 from workloads.files import open_stream
 
 CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
-"""Limits of a sentence pair: number of words per side, and maximum ratio of the two lengths.
+"""Limits of a sentence pair: range of the number of words per sentence, and maximum ratio of the
+lengths of the two sentences.
 
-Sources: the reference script and the default of Moses.
+The limits are from the reference script and the default of Moses.
 """
 TOO_LONG_WORD = re.compile(r"[^\s|]{1001}")
 """Pattern of a word with more than 1,000 characters.
@@ -49,14 +50,14 @@ TOO_LONG_WORD = re.compile(r"[^\s|]{1001}")
 Moses drops pairs with such a word ($max_word_length of clean-corpus-n.perl).
 """
 WMT_TRAIN = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-en")
-"""Training corpora in the order of concatenation. Each corpus has one file per language."""
+"""Training corpora in the order of their concatenation. Each corpus has one file per language."""
 WMT_TESTS = {"newstest2014": ("test",), "newstest2015": ("dev",), "newstest2016": ("dev",)}
-"""Splits to which each WMT test set belongs. The SGM files for German to English are used."""
+"""Splits that use each WMT test set. The SGM files for German to English are used."""
 BYTES_MAXIMUM = 1 << 32
 """Maximum size of a file in an archive, in bytes. The largest files of WMT16 have 0.3 GB."""
 ARCHIVES = ("*.tgz", "*.tar.gz", "*.tar")
 POOLED_BYTES = 1 << 24
-"""Size in bytes from which a text is processed by several processes in parallel."""
+"""Minimum size in bytes of a text that several processes process in parallel."""
 _SEGMENT = re.compile(r"<seg[^>]*>\s*(.*?)\s*</seg>", re.DOTALL | re.IGNORECASE)
 
 Tokenise = Callable[[str], str]
@@ -132,8 +133,9 @@ def unpack_wmt(
 ) -> dict[tuple[str, str], str]:
     """Write the published text without changes to {train,dev,test}.LANGUAGE in `folder`.
 
-    Returns the names of the source files by (split, side), for messages. Raises ValueError if a
-    published file is invalid. The error message contains the name of the published file.
+    The function returns the names of the source files by (split, side), for messages. The function
+    raises ValueError if a published file is invalid. The error message contains the name of the
+    published file.
     """
     corpora = {
         language: [members[f"{corpus}.{language}"] for corpus in WMT_TRAIN]
@@ -169,7 +171,7 @@ def unpack_wmt(
 def join_corpora(
     sides: Sequence[Sequence[tuple[Path, str]]], out: Sequence[Path], has_mark: bool = False
 ) -> None:
-    """Concatenate the corpora of each language in one file.
+    """Concatenate the corpora of each language into one file per language.
 
     Args:
         sides: Corpora of each language, as (file, "") or (archive, member), in the same order for
@@ -252,7 +254,7 @@ def segments(sgm: str) -> list[str]:
 def plain_files(source: Path, languages: Sequence[str]) -> dict[tuple[str, str], Path]:
     """Return the files {train,dev,test}.LANGUAGE in `source` by (split, side).
 
-    Raises ValueError if a file is missing.
+    The function raises ValueError if a file is missing.
     """
     files = {
         (s, side): source / f"{s}.{code}"
@@ -281,16 +283,16 @@ def process(
         source: Folder with the plain text.
         languages: Source and target language.
         merges: Number of merges of the byte pair encoding.
-        folder: Folder of the results.
-        names: Names of the plain text files for messages, by (split, side). Default: the paths of
-            the files.
+        folder: Output folder.
+        names: Names of the plain text files for messages, by (split, side). By default, messages
+            show the paths of the files.
 
     Returns:
         The processed files, and the numbers of dropped pairs.
 
     Raises:
-        ValueError: The two sides have different numbers of lines, the text is not UTF-8, or no pair
-            of a split is left.
+        ValueError: The source and the target file have different numbers of lines, the text is not
+            UTF-8, or no pair of a split is left.
     """
     plain = plain_files(source, languages)
     names = {key: str(path) for key, path in plain.items()} if names is None else names
@@ -326,8 +328,9 @@ def process(
     if single_lines:
         raise ValueError(f"{names[single_lines[0], SIDES[0]]}: {_CR_HINT}")
     codes = folder / "codes.bpe"
-    # The reference reads the German side first when it learns the merges. The order matters,
-    # because pairs of equal frequency are merged in the order of their first occurrence.
+    # The reference reads the German text before the English text when it learns the merges. The
+    # order matters, because pairs of equal frequency are merged in the order of their first
+    # occurrence.
     if not learn_bpe([tokenised["train", "target"], tokenised["train", "source"]], merges, codes):
         raise ValueError(
             f"{names['train', 'source']} and {names['train', 'target']}: no two neighboring"
@@ -364,8 +367,8 @@ def _check_line_counts(
 ) -> list[str]:
     """Return the splits whose files consist of a single line with CR characters.
 
-    Raises ValueError if a file is empty or the two sides have different numbers of lines. The error
-    message contains the file name.
+    The function raises ValueError if a file is empty, or if the source and the target file have
+    different numbers of lines. The error message contains the file name.
     """
     single_lines = []
     for split in ("train", "dev", "test"):
@@ -393,7 +396,7 @@ def _has_inner_cr(path: Path) -> bool:
 def tokenise_lines(lines: list[str], language: str) -> list[str]:
     """Split lines into Moses tokens separated by spaces, with special characters escaped.
 
-    The result is the same as the output of tokenizer.perl -q -l LANGUAGE.
+    The tokens are the same as in the output of tokenizer.perl -q -l LANGUAGE.
     """
     tokenise = tokeniser(language)
     return [tokenise(line) for line in lines]
@@ -411,7 +414,7 @@ def tokeniser(language: str) -> Tokenise:
 def clean(sides: Sequence[Path], out: Sequence[Path]) -> tuple[int, Counter[DropReason]]:
     """Copy the sentence pairs that pass all cleaning rules.
 
-    Returns the number of all pairs, and the number of dropped pairs for each reason.
+    The function returns the number of all pairs, and the number of dropped pairs for each reason.
     """
     pairs, dropped = 0, Counter[DropReason]()
     with contextlib.ExitStack() as stack:
@@ -447,7 +450,7 @@ def _drop_reason(pair: Sequence[str], word_counts: Sequence[int]) -> DropReason 
 def learn_bpe(texts: Sequence[Path], merges: int, codes: Path) -> bool:
     """Learn a byte pair encoding and write its merges to `codes`.
 
-    No progress bar is shown. Returns False if no merge was found.
+    The function shows no progress bar. The function returns False if no merge was found.
     """
     from subword_nmt.learn_bpe import learn_bpe as learn
 
@@ -485,7 +488,7 @@ def write_vocabulary(texts: Sequence[Path], out: Path) -> None:
 def _lines(*paths: Path) -> Iterator[str]:
     """Yield the lines of several files without their line ends.
 
-    The suite created these files.
+    The function reads only files that the suite created.
     """
     for path in paths:
         for _, lines in blocks(path, has_mark=False):
@@ -531,7 +534,8 @@ def _map_lines(
             waiting: list[Any] = []
             for batch in _batches(lines):
                 waiting.append(pool.submit(function, batch, argument))
-                if len(waiting) > 4 * cores():  # limits the memory for lines read in advance
+                # The limit bounds the memory for lines that are read in advance.
+                if len(waiting) > 4 * cores():
                     file.writelines(f"{line}\n" for line in waiting.pop(0).result())
             for result in waiting:
                 file.writelines(f"{line}\n" for line in result.result())

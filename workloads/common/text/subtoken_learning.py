@@ -3,12 +3,13 @@
 The algorithm is tensor2tensor's `build_from_token_counts`. The algorithm builds the vocabulary in
 four rounds, starting with single characters as subtokens. Each round splits the tokens into
 subtokens of the previous vocabulary by the greedy longest match. The round then counts all segments
-of the tokens that begin at the start of a subtoken. A segment is counted once for each occurrence
-of its token in the text. The frequent segments, longest first, are the next vocabulary. When a
-segment is chosen, its count is subtracted from the counts of its prefixes.
+of the tokens that begin at the first character of a subtoken. A segment is counted once for each
+occurrence of its token in the text. The next vocabulary consists of the frequent segments, which
+are chosen in the order of decreasing length. When a segment is chosen, its count is subtracted from
+the counts of its prefixes.
 
-The minimum count of a segment determines the size of the vocabulary. A binary search finds the
-minimum count for the requested size. There are two differences from tensor2tensor:
+The minimum count of a chosen segment determines the size of the vocabulary. A binary search finds
+the minimum count for the requested size. The algorithm has two differences from tensor2tensor:
 
 - The rarest subtokens are removed until the vocabulary has exactly the requested size.
   tensor2tensor accepts a deviation of 1 %.
@@ -33,19 +34,19 @@ SIZE = 32_768
 FILE_BYTES = 1_000_000
 """Number of bytes to read from each file. The lines are sampled from the whole file.
 
-Source: reference tokenizer.py, _generate_token_counts.
+The number is from reference tokenizer.py, _generate_token_counts.
 """
 ROUNDS = 4
 """Number of rounds of the algorithm (reference tokenizer.py, _generate_subtokens)."""
 MOST = 1_000
-"""Maximum of the binary search for the minimum count of a segment.
+"""Upper limit of the binary search for the minimum count of a segment.
 
-Source: reference tokenizer.py, _MAX_MIN_COUNT.
+The limit is from reference tokenizer.py, _MAX_MIN_COUNT.
 """
 TOLERANCE = 0.01
-"""Maximum relative excess over the requested size at which the binary search ends.
+"""Maximum relative excess over the requested vocabulary size at which the binary search ends.
 
-Source: reference tokenizer.py, target_threshold.
+The value is from reference tokenizer.py, target_threshold.
 """
 LONGEST = 64
 """Maximum number of characters in a segment. tensor2tensor has an option for this limit.
@@ -57,8 +58,8 @@ Without a limit, a line of thousands of characters without spaces would have mil
 def count_tokens(files: Iterable[Path]) -> Counter[str]:
     """Count the tokens in a sample of the lines of text files.
 
-    Raises ValueError if a file cannot be read. The error message contains the file name and the
-    line number.
+    The function raises ValueError if a file cannot be read. The error message contains the file
+    name and the line number.
     """
     counts: Counter[str] = Counter()
     for path in files:
@@ -76,7 +77,7 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
     """Return a vocabulary of `size` subtokens.
 
     The two reserved subtokens come first, then the remaining subtokens sorted by frequency. Equal
-    counts give an equal vocabulary.
+    token counts give an equal vocabulary.
 
     Raises:
         ValueError: The text has too many different characters, or too few words, for this size. The
@@ -93,8 +94,8 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
     first = _count_segments(texts, sorted(alphabet))
     low, high = 1, MOST
     best: list[str] | None = None
-    # Find a minimum count that gives a vocabulary size within the tolerance. If there is none, use
-    # the highest minimum count that gives enough subtokens.
+    # The loop searches for a minimum count that gives a vocabulary size within the tolerance. If no
+    # minimum count does, the highest minimum count that gives enough subtokens is used.
     while low <= high:
         middle = (low + high) // 2
         learned = _build(texts, alphabet, first, middle)
@@ -115,12 +116,12 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
 def _build(
     texts: Mapping[str, int], alphabet: set[str], first: Mapping[str, int], least: int
 ) -> list[str]:
-    """Return the subtokens after all rounds, the most frequent subtoken first.
+    """Return the subtokens after all rounds, with the most frequent subtoken first.
 
     Args:
-        texts: Number of occurrences of each text.
+        texts: Number of occurrences of each token.
         alphabet: Characters that every vocabulary contains.
-        first: Segment counts of the texts split into characters.
+        first: Counts of the segments if the tokens are split into characters.
         least: Minimum count of a segment.
     """
     chosen = _choose_segments(first, alphabet, least)
@@ -130,7 +131,7 @@ def _build(
 
 
 def _count_segments(texts: Mapping[str, int], subtokens: Sequence[str]) -> Counter[str]:
-    """Count the segments of the texts that begin at the start of a subtoken."""
+    """Count the segments of the tokens that begin at the first character of a subtoken."""
     cut = Subtokeniser([*RESERVED, *subtokens])
     counts: Counter[str] = Counter()
     for text, count in texts.items():
@@ -143,10 +144,10 @@ def _count_segments(texts: Mapping[str, int], subtokens: Sequence[str]) -> Count
 
 
 def _choose_segments(count_of: Mapping[str, int], alphabet: set[str], least: int) -> list[str]:
-    """Return all characters and the frequent segments, the most frequent segment first.
+    """Return all characters and the frequent segments, most frequent segment first.
 
-    The longest segments are chosen first. The count of a chosen segment is subtracted from the
-    counts of its prefixes.
+    The segments are chosen in the order of decreasing length. The count of a chosen segment is
+    subtracted from the counts of its prefixes.
     """
     counts = {text: count for text, count in count_of.items() if count >= least}
     chosen = dict.fromkeys(alphabet, 0)
@@ -155,7 +156,8 @@ def _choose_segments(count_of: Mapping[str, int], alphabet: set[str], least: int
         if count < least:
             continue
         chosen[text] = count
-        # A prefix is at least as frequent as its segment, so `counts` contains every prefix.
+        # A prefix is at least as frequent as its segment, so `counts` also contains every prefix of
+        # a segment.
         for stop in range(1, len(text)):
             counts[text[:stop]] -= count
     return sorted(chosen, key=lambda text: (-chosen[text], text))

@@ -1,5 +1,5 @@
-"""Reads logs of other programs and infers missing values.
+"""Read logs of other programs and infer missing values.
 
-The package infers a log's dialect, attempts, epochs, and targets. `own.py` reads the logs of this
-suite.
+The package infers the line format, the attempts, the epochs, and the targets of a log. `own.py`
+reads the logs of this suite.
 """

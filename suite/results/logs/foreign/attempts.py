@@ -1,10 +1,10 @@
-"""Finds the attempts in a log and chooses the attempt to evaluate.
+"""Find the attempts in a log, and choose the attempt to evaluate.
 
-A log has several attempts if a relaunched program appended to the file.
+A log contains several attempts if a program was started again and appended to the file.
 
-Several processes of a run may write to the same file. These processes repeat records within
-seconds, and each process may log a seed. A relaunched program repeats records later, or after the
-first attempt has trained.
+The processes of a run may all write to the same file. Records of several processes repeat within
+seconds, and each process may log a seed. In contrast, a restarted program repeats records later, or
+after the first attempt has trained.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from suite.results.logs.keys import STRUCTURAL
 from workloads.api import Json
 
 _RELAUNCH_MS = 1000.0
-"""Minimum startup time of a program in ms."""
+"""Minimum time in ms that a program needs to start."""
 SIMULTANEOUS_MS = 20_000.0
-"""Maximum time in ms between equal records of two processes of a run.
+"""Maximum time in ms between equal records that two processes of the same run write.
 
-In 13,000 published logs, at most 11 s pass between the seeds of two processes.
+In 13,000 published logs, the seeds of two processes are logged at most 11 s apart.
 """
 _MAX_ATTEMPTS = 100
 """Maximum number of attempts in a file."""
@@ -38,19 +38,19 @@ _TRAINED = frozenset(
         "run_stop",
     }
 )
-"""Keys of records that are written only after training has begun."""
+"""Keys of records that a program writes only after training has begun."""
 _IN_ORDER = (
     frozenset({"init_stop", "run_start", "train_loop", "epoch_start", "block_start", "eval_result"})
     | _TRAINED
 )
-"""Keys of records that appear after the header of an attempt."""
+"""Keys of records that a program writes only after the header of an attempt."""
 _IDENTITY = tuple(sorted(key for key in STRUCTURAL if key.startswith("submission_")))
 _HEADER = frozenset(
     {*_IDENTITY, "cache_clear", "init_start", "seed", "run_set_random_seed", "global_batch_size"}
 )
-"""Keys of records in the header of an attempt, which is written before training."""
+"""Keys of records in the header of an attempt, which a program writes before training."""
 _OPENS = ("init_start", "run_start", "submission_benchmark")
-"""Keys that occur repeatedly in a file with several attempts."""
+"""Keys of which at least one occurs repeatedly if a file contains several attempts."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Attempt:
 
     @property
     def complete(self) -> bool:
-        """Return True if the attempt has `run_start` and `run_stop`."""
+        """Return True if the attempt contains `run_start` and `run_stop`."""
         keys = {event.key for event in self.events}
         return "run_start" in keys and "run_stop" in keys
 
@@ -74,7 +74,7 @@ class Attempt:
 def find_attempts(events: Sequence[Event]) -> list[Attempt]:
     """Return the attempts in a log, in order of time.
 
-    A log of a single run has a single attempt, even if several processes wrote to the log.
+    A log of a single run contains a single attempt, even if several processes wrote to the log.
 
     Args:
         events: Records in file order, without repeated records.
@@ -102,10 +102,10 @@ def choose_attempt(attempts: Sequence[Attempt]) -> int:
 
 
 def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[Event]:
-    """Return the records of an attempt, preceded by the records that name the submission.
+    """Return the records of an attempt, preceded by those that identify the submission.
 
-    A wrapper script may write the submission's records only once, before the first attempt. The
-    function therefore also searches the other attempts.
+    A wrapper script may write the identifying records only once, before the first attempt. The
+    function therefore searches all attempts for these records.
     """
     events = attempts[chosen].events
     logged = {event.key for event in events}
@@ -132,7 +132,10 @@ def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
 
 
 def _start_positions(events: Sequence[Event]) -> list[int]:
-    """Return the indices at which attempts begin, for records in order of time."""
+    """Return the index of the first record of each attempt.
+
+    `events` must be sorted by time.
+    """
     starts = [0]
     header = _Header()
     for position, event in enumerate(events):
@@ -147,7 +150,7 @@ def _start_positions(events: Sequence[Event]) -> list[int]:
 
 
 class _Header:
-    """Tracks the records of an attempt and detects the header of the next attempt."""
+    """Collects the records of an attempt and detects the header of the next attempt."""
 
     def __init__(self, start: int = 0) -> None:
         self._position = start
@@ -158,14 +161,14 @@ class _Header:
         self._batch: Json = None
         self._trained = False
         self._repeats_from = start
-        """Index from which all records repeat keys of the attempt."""
+        """Index from which all records repeat keys that the attempt already contains."""
         self._paused_at: int | None = None
-        """Index of the first repeated record after a pause."""
+        """Index of the first repeated record after a pause of at least SIMULTANEOUS_MS."""
         self._opened_at = -1
-        """Index of the last record that begins a header."""
+        """Index of the last record that is the first record of a header."""
         self._reopened_at: int | None = None
-        """Index of the first repeated header record after the last record that does not belong
-        to the header.
+        """Index of the first repeated header record since the last record that cannot be in a
+        header.
         """
 
     def add(self, event: Event) -> None:
@@ -189,7 +192,10 @@ class _Header:
         self._position += 1
 
     def new_attempt(self, event: Event) -> int | None:
-        """Return the start index of a new attempt that the record reveals, or None."""
+        """Return the start index of a new attempt, or None if no new attempt begins.
+
+        The function is called with the next record, before the record is added.
+        """
         has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
         if event.key == "run_start" or (event.key == "init_start" and has_started):
             begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
@@ -206,16 +212,17 @@ class _Header:
             or event.key not in self._first_ms
         ):
             return None
-        # Either the attempt died before init_stop, or a second process of the run is writing.
+        # A repeated batch size or seed before init_stop has two possible causes: the attempt died,
+        # or a second process of the run is writing.
         other_batch = event.key == "global_batch_size" and event.value != self._batch
         begins = self._repeats_from if other_batch and self._paused_at is None else self._paused_at
         return begins if begins is not None and begins <= self._opened_at else None
 
 
 def _with_runs(events: Sequence[Event], starts: Sequence[int]) -> list[int]:
-    """Return the start indices without sections that continue an attempt.
+    """Return the start indices without those of sections that continue an attempt.
 
-    A section with a `run_stop` but no `run_start` continues the previous attempt.
+    A section with a `run_stop` but without a `run_start` continues the previous attempt.
     """
     kept = [starts[0]]
     for start, end in itertools.pairwise([*starts[1:], len(events)]):

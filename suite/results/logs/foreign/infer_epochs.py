@@ -1,9 +1,9 @@
-"""Infers the number of epochs that a run trained until it reached the target.
+"""Infer the number of epochs that a run trained until it reached the target.
 
 Programs label epochs from 1 (as the rules require since v0.6), 0, or -1, and some programs log
-fewer epoch starts than they train. The module infers the number of epochs from the starts of epochs
-and blocks, the labels of `eval_start`, the interval between evaluations, and the time before the
-first evaluation. The number is unknown if this evidence is contradictory.
+fewer epoch starts than trained epochs. The module infers the number of epochs from the starts of
+epochs and blocks, the labels of `eval_start`, the interval between evaluations, and the time before
+the first evaluation. If the evidence is contradictory, the number of epochs is unknown.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from suite.results.logs.events import Event, ProblemCode, Remarks, number
 from suite.results.logs.record import Evaluation
 
 _SAME = 0.01
-"""Tolerance for equal labels. Some logs contain 32.746 for 32.75."""
+"""Tolerance within which two labels are equal. Some logs contain 32.746 instead of 32.75."""
 _SLACK_EPOCHS = 0.5
-"""Tolerance in epochs for the time before an evaluation, because epochs differ in length."""
+"""Tolerance in epochs for estimates from the time before an evaluation, because epochs differ in
+duration.
+"""
 _EQUAL_TIMES = 0.05
-"""Maximum relative difference between the times of equal blocks.
+"""Maximum relative difference between the durations of equal blocks.
 
-The first block may be shorter or include setup.
+The first block is not compared, because it may be shorter than other blocks or include setup.
 """
 _ONE_CYCLE = 3
-"""Minimum number of evenly spaced labels that show a fixed evaluation interval."""
+"""Minimum number of evenly spaced labels from which a fixed evaluation interval is inferred."""
 
 
 class _Start(NamedTuple):
-    """Record of an `epoch_start` or `block_start`."""
+    """An `epoch_start` or `block_start` record."""
 
     time_ms: float
     label: float | None
@@ -44,34 +46,36 @@ class _Start(NamedTuple):
 
 @dataclass(frozen=True)
 class _Signs:
-    """Evidence for the epoch numbers of evaluations up to the one that reached the target."""
+    """Evidence for the epoch numbers of the evaluations until the target was reached."""
 
     evaluations: Sequence[Evaluation]
     times: tuple[float, ...]
     """Times of the evaluations in ms."""
     labels: tuple[float, ...]
-    """Epoch labels of the evaluations, in order. Empty if the labels are inconsistent."""
+    """Epoch labels of the evaluations, in order of time. Empty if the labels are inconsistent."""
     agreed: bool
-    """True if the two labels of each evaluation differ by 1. The higher label then equals the
-    number of trained epochs.
+    """True if the labels of `eval_start` and `eval_accuracy` differ by 1 in each evaluation. The
+    higher label is then the number of trained epochs.
     """
     starts: tuple[_Start, ...]
-    """Start records of epochs, or of blocks if the log has no epoch starts.
+    """Start records of epochs. If the log has no epoch starts, start records of blocks.
 
-    The records are in order of time and include records after the run.
+    The records are in order of time and include records after the end of the run.
     """
     blocks: tuple[_Start, ...]
     """Start records of blocks up to the last evaluation, in order of time."""
     opened_ms: Mapping[float, float]
-    """Time of each `eval_start` by its label."""
+    """Maps each label of an `eval_start` record to its time in ms."""
     first_training_ms: float | None
-    """Start of the training loop, or of the run if the training loop is not logged."""
+    """Time at which the training loop starts. If the log does not contain this time, the start
+    time of the run.
+    """
     last_of_run: bool
     """True if no evaluation follows the evaluation that reached the target."""
     by_rules: bool
-    """True for logs since v0.6, whose rules number epochs from 1.
+    """True for logs of round v0.6 or later, whose rules number epochs from 1.
 
-    In v0.5 logs and dated lines, programs label epochs from 0, 1, or -1.
+    In v0.5 logs and dated logs, programs label epochs from 0, 1, or -1.
     """
     remarks: Remarks
 
@@ -102,9 +106,9 @@ def epochs_at(
     evaluations: Sequence[Evaluation],
     remarks: Remarks,
 ) -> float | None:
-    """Return the number of epochs trained at evaluation index `reached`.
+    """Return the number of epochs trained at the evaluation with the index `reached`.
 
-    For a contradictory log, the function adds a remark and returns None.
+    If the log contradicts itself, the function adds a remark and returns None.
 
     `by_rules` is True if the round numbers epochs from 1 and the log has no dated lines.
     """
@@ -136,10 +140,10 @@ def epochs_at_stop(
 ) -> float:
     """Return the number of epochs trained until `run_stop`.
 
-    The result exceeds `epochs` if the run continued after the target.
+    The number is larger than `epochs` if the run continued after the target was reached.
 
-    The result is the number of epochs until the last evaluation, plus the epochs that started after
-    this evaluation and ended before `run_stop`.
+    The function adds the epochs that started after the last evaluation and ended before `run_stop`
+    to the epochs at the last evaluation.
 
     Args:
         epochs: Number of epochs trained at the evaluation that reached the target.
@@ -179,7 +183,7 @@ def _signs(
     times = tuple(
         first_ms.get("run_start", 0.0) + 1000.0 * evaluation.seconds for evaluation in upto
     )
-    # In v0.5 logs, the value of `eval_start` is the epoch.
+    # In v0.5 logs, the value of `eval_start` is the epoch label.
     openings = [
         (e.time_ms, number(e.metadata.get("epoch_num", e.value))) for e in by_key["eval_start"]
     ]
@@ -223,12 +227,13 @@ def _labels(
     openings: Sequence[tuple[float, float | None]],
     remarks: Remarks,
 ) -> tuple[tuple[float, ...], bool]:
-    """Return the labels of the evaluations, and whether the labels certainly count epochs.
+    """Return the labels of the evaluations, and whether they are the trained epochs.
 
-    Labels that are not in order are ignored.
+    The returned flag is True only if the log proves that the labels are numbers of trained epochs.
+    Labels that are not in ascending order are ignored.
 
     Both `eval_accuracy` and `eval_start` have labels, which may contradict each other. `openings`
-    contains the pairs (ms, label) of `eval_start`.
+    contains a pair (ms, label) for each `eval_start`.
     """
     line = evaluations[-1].line
     evaluation_labels = [evaluation.epoch for evaluation in evaluations]
@@ -251,7 +256,7 @@ def _labels(
     repeated = [label for label in evaluation_labels if label is not None]
     if (
         not in_order and repeated == opening and repeated == sorted(repeated)
-    ):  # The log has several evaluations per epoch.
+    ):  # the log has several evaluations per epoch
         return tuple(repeated), False
     if not opened or not in_order:
         if opened and repeated:
@@ -272,7 +277,10 @@ def _labels(
 
 
 def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
-    """Return the labels if none is missing and they increase, otherwise an empty tuple."""
+    """Return the labels if no label is missing and they increase.
+
+    Otherwise the tuple is empty.
+    """
     present = tuple(label for label in labels if label is not None)
     return (
         present
@@ -282,10 +290,10 @@ def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
 
 
 def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[float, ...]:
-    """Return the sorted labels of evaluations that are logged out of order.
+    """Return the sorted labels of evaluations that were logged out of order.
 
-    The labels must be evenly spaced, and the last label must be the highest. Otherwise the result
-    is empty.
+    The labels must be evenly spaced, and the last label must be the highest. Otherwise the tuple is
+    empty.
     """
     labels = tuple(
         sorted(evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None)
@@ -305,14 +313,14 @@ def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[floa
 
 
 def _begun_epochs(signs: _Signs) -> float | None:
-    """Return the number of started epochs if the labels of the evaluations agree with it.
+    """Return the number of started epochs if the evaluation labels agree with this number.
 
-    Without labels, the number of started epochs is used if each evaluation follows a new start.
+    If the evaluations have no labels, each evaluation must follow a new epoch start.
     """
     begun = signs.begun
     if not begun[-1] or (
         signs.labels and signs.labels[0] < 0 == begun[0]
-    ):  # The log has no start of the first epoch.
+    ):  # the log has no epoch start for the first epoch
         return None
     if not signs.has_labels:
         if len(set(begun)) == len(begun):
@@ -325,7 +333,7 @@ def _begun_epochs(signs: _Signs) -> float | None:
     epochs = [evaluation.epoch for evaluation in signs.evaluations]
     labels = (
         sorted(signs.labels) if set(signs.labels) == set(epochs) else epochs
-    )  # Shuffled labels are compared in sorted order.
+    )  # shuffled labels are compared with the sorted labels
     ahead = {
         count - label if label is not None else None
         for count, label in zip(begun, labels, strict=True)
@@ -341,9 +349,9 @@ def _begun_epochs(signs: _Signs) -> float | None:
 
 
 def _one_epoch_each(signs: _Signs) -> float | None:
-    """Return the number of started epochs, or of blocks with a single epoch each.
+    """Return the number of started epochs, or the number of blocks with one epoch each.
 
-    Each epoch or block must have exactly one evaluation.
+    Each epoch or block must contain exactly one evaluation.
     """
     starts = [start for start in signs.starts if start.time_ms < signs.times[-1]]
     first_ms = {start.label: start.time_ms for start in reversed(starts) if start.label is not None}
@@ -362,12 +370,13 @@ def _one_epoch_each(signs: _Signs) -> float | None:
 
 
 def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
-    """Return the number of epochs in blocks of equal size and time.
+    """Return the number of epochs in blocks of equal size and duration.
 
-    The log must have one evaluation per block and labels that are rounded down.
+    The log must have one evaluation per block, and labels that are rounded down.
 
-    Google's ResNet of v0.7 rounds down the steps divided by the steps per epoch. The label is 38
-    after ten blocks of 2,502 steps, which are 40.0 epochs.
+    For example, Google's ResNet of v0.7 divides the number of steps by the steps per epoch and
+    rounds down. The label after ten blocks of 2,502 steps is 38, although the blocks contain 40.0
+    epochs.
     """
     sizes = {block.epochs for block in signs.blocks}
     size = sizes.pop() if len(sizes) == 1 else None
@@ -391,9 +400,9 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
 
 
 def _offset(signs: _Signs) -> int | None:
-    """Return the difference between the trained epochs and an evaluation's label.
+    """Return the number of trained epochs minus the label of an evaluation.
 
-    The difference is 0, 1, or 2, or None if the log does not show it.
+    The difference is 0, 1, or 2. Returns None if the log does not show the difference.
     """
     first, begun, trained = signs.labels[0], signs.begun, _epochs_by_time(signs)
     if signs.agreed:
@@ -406,8 +415,8 @@ def _offset(signs: _Signs) -> int | None:
         )
     after_all = begun[0] == begun[-1] >= signs.labels[-1] and signs.started[:1] == [1]
     if len(signs.labels) > 1 and (begun == signs.labels or after_all):
-        # The untrained model is also evaluated, either before the first epoch or together with all
-        # saved models after the last epoch.
+        # Some programs also evaluate the untrained model, either before the first epoch or together
+        # with all saved models after the last epoch.
         signs.remark(
             "evaluations are labeled with the epochs trained, from 0 for the untrained model"
         )
@@ -419,9 +428,9 @@ def _offset(signs: _Signs) -> int | None:
 
 
 def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | None:
-    """Return the label offset if the first label is positive.
+    """Return the label offset of a log whose first label is positive.
 
-    The labels may start at 0 or 1. The rules require a start at 1.
+    Programs start their labels at 0 or 1, and the rules require 1.
     """
     first = signs.labels[0]
     too_early = trained is not None and trained < first + _SLACK_EPOCHS
@@ -451,17 +460,17 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
 
 
 def _offset_by_starts(signs: _Signs) -> int | None:
-    """Return the label offset according to the starts of epochs.
+    """Return the label offset that follows from the starts of epochs.
 
-    The function uses three sources: the starts before each evaluation, the labels of the starts
-    after each evaluation, and the total number of starts.
+    The function uses three sources: the epoch starts before each evaluation, the labels of the
+    epoch starts after each evaluation, and the total number of epoch starts.
     """
     started, begun = signs.started, signs.begun
     if not started:
         return None
     if any(begun) and signs.opened_ms.keys() >= set(
         signs.labels
-    ):  # The next epoch may start while the model is evaluated.
+    ):  # the next epoch may start during an evaluation
         first_ms = sorted({start.label: start.time_ms for start in reversed(signs.starts)}.values())
         begun = tuple(bisect_right(first_ms, signs.opened_ms[label]) for label in signs.labels)
     positions = (bisect_left(signs.starts, time, key=itemgetter(0)) for time in signs.times[:-1])
@@ -486,8 +495,8 @@ def _offset_by_starts(signs: _Signs) -> int | None:
 def _offset_by_distance(labels: Sequence[float]) -> int | None:
     """Return the label offset of a program that evaluates every n epochs.
 
-    The first label is n if the program numbers epochs from 1, and n - 1 if it numbers epochs from
-    0.
+    The first label is n if the program numbers epochs from 1, and n - 1 if the program numbers
+    epochs from 0.
     """
     distances = _distances(labels)
     if len(labels) < _ONE_CYCLE or not all(
@@ -500,9 +509,9 @@ def _offset_by_distance(labels: Sequence[float]) -> int | None:
 
 
 def _epochs_by_time(signs: _Signs) -> float | None:
-    """Return the number of epochs that fit in the time before the first evaluation.
+    """Return the number of epochs that fit into the time before the first evaluation.
 
-    The function returns None above eight epochs, because the estimate is then less precise than one
+    Returns None for more than eight epochs, because the error of the estimate would then exceed one
     epoch.
     """
     if len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > 8:

@@ -1,4 +1,4 @@
-"""Interprets the records of a log that another program wrote."""
+"""Interpret the records of a log that another program wrote."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from workloads.api import Json
 
 _RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": UNKNOWN_ROUND}
 _LATE_MS = 10.0
-"""Maximum time in ms between a `run_stop` and a late record of the run's last evaluation.
+"""Maximum time in ms by which the last evaluation record may follow `run_stop`.
 
-HugeCTR rounds its time stamps to 10 ms.
+HugeCTR rounds its time stamps to 10 ms, so an evaluation record may have a later time stamp than
+`run_stop`.
 """
 
 
 def interpret(
     path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str
 ) -> RunRecord:
-    """Return the record of a foreign log. New problems are appended to `problems`.
+    """Return the record of a log that another program wrote.
+
+    New problems are appended to the given problems.
 
     Args:
         path: Path of the log.
@@ -93,7 +96,7 @@ def _records_of_attempt(
 ) -> Sequence[Event]:
     """Return the records of the chosen attempt.
 
-    Several attempts or several line formats in a file are problems.
+    A file with several attempts or several line formats adds a problem.
     """
     found = attempts.find_attempts(events)
     if len(found) > 1:
@@ -112,7 +115,7 @@ def _records_of_attempt(
 def _settings(
     first: Mapping[str, Event], workload: str, log_format: str, problems: list[Problem]
 ) -> RunSettings:
-    """Return the settings in the log keys that the rules define."""
+    """Return the settings in the log keys that the MLPerf rules define."""
     logged = first.get("global_batch_size")
     batch = whole_number(logged.value) if logged else None
     odd = odd_value("global_batch_size", batch, logged.line) if logged else None
@@ -137,9 +140,10 @@ def _settings(
 
 
 def _batch(settings: RunSettings, logged: Mapping[str, Json]) -> tuple[int | None, str]:
-    """Return the logged batch size and a note on its scope.
+    """Return the logged batch size, and a note on which devices the batch size covers.
 
-    The note is `global` for all devices, or a warning that the log does not state the scope.
+    The note is `global` if the batch size covers all devices. Otherwise the note warns that the log
+    does not state whether the batch size is global.
     """
     if settings.global_batch_size is not None:
         return settings.global_batch_size, "global"
@@ -169,7 +173,10 @@ def _end(
     benchmark: str,
     problems: list[Problem],
 ) -> RunEnd:
-    """Return how the run ended. An implausible value makes the run a failed run."""
+    """Return how the run ended.
+
+    A run with an implausible value counts as failed.
+    """
     if clock.start is not None and clock.end is not None and clock.end.key == "eval_result":
         end = _end_by_result(evaluations)
     else:
@@ -197,7 +204,7 @@ def _epochs(
     clock: quality.RunClock,
     remarks: Remarks,
 ) -> tuple[float | None, float | None]:
-    """Return the epochs until the target, and the epochs until the end of the run."""
+    """Return the number of epochs until the target, and until the end of the run."""
     assert found.reached is not None
     evaluations = found.used
     epochs = epochs_at(found.reached, by_rules, events, evaluations, remarks)

@@ -1,4 +1,4 @@
-"""Parses the targets and quality values of foreign logs, which have many formats."""
+"""Parse the targets and quality values in the many formats of other programs' logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workloads.api import Json
 def find_targets(
     workload: str, log_format: str, logged: Event | None, remarks: Remarks
 ) -> tuple[Mapping[str, float], str]:
-    """Return the targets and their source: `log`, `rules`, or an empty string.
+    """Return the targets, and their source (`log`, `rules`, or an empty string).
 
     `logged` is the first `quality_target` record.
     """
@@ -30,18 +30,21 @@ def find_targets(
 
 
 def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
-    """Check whether a log named `ssd` belongs to v2.0 or later.
+    """Check whether a log of the benchmark `ssd` is a log of RetinaNet on Open Images.
 
-    Such a log is a log of RetinaNet on Open Images, not of SSD on COCO.
+    Up to v1.1, `ssd` is SSD on COCO, and its rules require `model_bn_span` and a warm-up in steps.
+    From v2.0 on, `ssd` is RetinaNet on Open Images, and its rules require Adam and a warm-up in
+    epochs (mlperf-logging, training_1.1.0 and training_2.0.0/closed_ssd.yaml).
 
-    Up to v1.1, the rules of `ssd` require `model_bn_span` and a warm-up in steps. From v2.0 on, the
-    rules require Adam and a warm-up in epochs (mlperf-logging, training_1.1.0 and
-    training_2.0.0/closed_ssd.yaml). `values` contains the first value of each key.
+    Args:
+        benchmark: Name of the benchmark in the log.
+        values: First value of each key in the log.
     """
     if benchmark != "ssd" or "model_bn_span" in values:
         return False
     samples, batch = (number(values.get(key)) for key in ("train_samples", "global_batch_size"))
-    # The data set has 1,170,301 training images. NVIDIA's code logs the number of batches.
+    # Open Images has 1,170,301 training images. NVIDIA's code logs the number of batches instead of
+    # images.
     images = samples is not None and any(
         abs(samples * n - 1_170_301) <= 2 * n for n in (1.0, batch or 1.0)
     )
@@ -49,16 +52,19 @@ def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
 
 
 def _rules_name(benchmark: str) -> str:
-    """Return the name of a benchmark in the rules. Mask R-CNN has several names in logs."""
+    """Return the name of a benchmark in the MLPerf rules.
+
+    Mask R-CNN has several names in logs.
+    """
     return "maskrcnn" if workload_name(benchmark) == "maskrcnn" else benchmark
 
 
 def bleu_targets_in_log_scale(
     targets: Mapping[str, float], source: str, evaluations: Sequence[Evaluation], remarks: Remarks
 ) -> Mapping[str, float]:
-    """Return the BLEU targets in the scale of the log.
+    """Return the BLEU targets in the scale that the log uses.
 
-    In the rules of v0.7, BLEU is a fraction. Some logs use percentage points.
+    The v0.7 rules write BLEU as a fraction, but some logs contain percentage points.
     """
     target = targets.get("bleu", 1.0)
     above = [evaluation for evaluation in evaluations if evaluation.quality.get("bleu", 0.0) > 1.0]
@@ -75,19 +81,18 @@ def bleu_targets_in_log_scale(
 def read_quality(
     event: Event, targets: Mapping[str, float], benchmark: str, remarks: Remarks
 ) -> dict[str, float]:
-    """Return the metrics and values in a record as a mapping.
+    """Return the metrics in a record as a mapping from name to value.
 
     The value of the record may be a number, string, list, pair, or object. The mapping is empty if
-    the record contains no number.
-
-    A bare number is assigned to the only target metric. Null, NaN, and infinity are the values of a
-    diverged run's evaluation. `remarks` receives a remark for each conversion.
+    the record contains no number. If the value is a bare number, the name is that of the only
+    target metric. If the evaluation of a diverged run is null, NaN, or infinity, the mapping
+    contains this value. `remarks` receives a remark for each conversion.
     """
     value = _value_inside_text(event, remarks)
     name = _metric_of_number(event, targets)
     if isinstance(value, dict):
         inner = value.get("accuracy")
-        # The nested object occurs in v0.6 Mask R-CNN.
+        # logs of Mask R-CNN in v0.6 contain a nested object
         value = inner if isinstance(inner, dict) else value
         quality = numbers(value)
         if event.key == "eval_accuracy":
@@ -120,11 +125,11 @@ def read_quality(
 
 
 def _metric_of_number(event: Event, targets: Mapping[str, float]) -> str:
-    """Return the metric name of a bare number.
+    """Return the metric name for a record that contains a bare number.
 
-    The name is the only target's metric, or the metric in the record's metadata.
+    The name is the metric of the only target, or the metric in the record's metadata.
     """
-    metric = event.metadata.get("metric")  # Stable Diffusion logs FID and CLIP in separate records.
+    metric = event.metadata.get("metric")  # Stable Diffusion logs FID and CLIP in separate records
     if len(targets) == 1:
         return next(iter(targets))
     return metric if isinstance(metric, str) and metric else "quality"
@@ -133,8 +138,8 @@ def _metric_of_number(event: Event, targets: Mapping[str, float]) -> str:
 def _value_inside_text(event: Event, remarks: Remarks) -> Json:
     """Return the value of a record.
 
-    If a string contains a number or list (`"[0.324]"`, `"75.9%"`), the string is parsed and a
-    remark is added.
+    If the value is a string that contains a number or a list (`"[0.324]"`, `"75.9%"`), the function
+    parses the string and adds a remark.
     """
     if not isinstance(event.value, str):
         return event.value
@@ -157,7 +162,7 @@ def _quality_from_list(
 ) -> dict[str, float]:
     """Parse `[0.76]`, `[0.377, 0.339]` (box, mask), or `[["BBOX", 0.377], …]`.
 
-    The result is empty for all other lists.
+    The mapping is empty for all other lists.
     """
     figures = [figure for item in value if (figure := number(item)) is not None]
     if event.key == "eval_accuracy" and len(figures) < len(value):

@@ -1,6 +1,6 @@
-"""Finds the start and end records of a run in a foreign log.
+"""Find the start and end records of a run in a log of another program.
 
-A foreign log may contain several start and end records.
+Such a log may contain several start and end records.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ from suite.results.logs.quality import RunClock
 
 @dataclass(frozen=True)
 class _Stops:
-    """The `run_stop` records after the start of a run."""
+    """The `run_stop` records after the `run_start` record."""
 
     stop: Event | None
     """The record that ends the run."""
     which: str
-    """Description of the chosen record, if the log has several `run_stop` records."""
+    """Description of the chosen record for a message about several `run_stop` records."""
     claims: Sequence[tuple[Event, str]]
-    """Records that have a status, with the status."""
+    """Pairs of a `run_stop` record with a status, and the status."""
 
     @property
     def claimed(self) -> str | None:
-        """Return the first status."""
+        """Return the status of the first `run_stop` record that has a status."""
         return self.claims[0][1] if self.claims else None
 
 
 def find_clock(
     events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]
 ) -> RunClock:
-    """Return the start and end of the timed part of a run, according to the time stamps.
+    """Return the start and end records of the timed section of a run.
 
-    Several different starts or stops are a problem.
+    The records are searched in order of their time stamps. Several starts or several stops with
+    different times are a problem.
     """
     keys = ("run_start", "run_stop", "eval_result")
     by_time = sorted((event for event in events if event.key in keys), key=_time)
@@ -66,10 +67,11 @@ def _time(event: Event) -> float:
 
 
 def _find_stop(events: Sequence[Event], start: Event | None, stops: Sequence[Event]) -> _Stops:
-    """Return the record that ends the run.
+    """Return the `run_stop` record that ends the run.
 
-    The default is the first `run_stop`. If an evaluation lies between this record and the first
-    `run_stop` with a status, the function returns the record with a status.
+    By default, the function returns the first `run_stop`. If an evaluation follows the first
+    `run_stop` and precedes the first `run_stop` with a status, the function returns the `run_stop`
+    with a status.
     """
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
     first = after[0] if after else None
@@ -97,17 +99,17 @@ def _status_of_stop(event: Event) -> str | None:
 
 
 def _report_repeats(same_key: Sequence[Event], which: str, problems: list[Problem]) -> None:
-    """Add a problem if a record occurs repeatedly with different times."""
+    """Add a problem if a key is logged several times with different time stamps."""
     if len({event.time_ms for event in same_key}) > 1:
         text = f"{len(same_key)} different {same_key[0].key}; {which} is used"
         problems.append(Problem(same_key[1].line, ProblemCode.REPEATED_RECORD, text))
 
 
 def _minigo_clock(results: Sequence[Event], clock: RunClock, problems: list[Problem]) -> RunClock:
-    """Return the run clock of MiniGo v0.6.
+    """Return the run clock of a log of MiniGo v0.6.
 
-    MiniGo evaluates its models after training. `eval_result` contains the seconds until the model
-    that won.
+    MiniGo evaluates its models after training. `eval_result` contains the seconds from the start
+    until the winning model was trained.
     """
     for event in results:
         seconds = number(event.metadata.get("timestamp"))

@@ -1,6 +1,6 @@
-"""Data of the figures: curves, labels, and colors. The module `vega` draws them.
+"""Data of the figures: curves, labels, and colors.
 
-All texts are sanitized and all numbers are finite.
+The module `vega` draws the figures. All strings are sanitized and all numbers are finite.
 """
 
 from __future__ import annotations
@@ -33,47 +33,49 @@ from suite.results.text import clean, devices_text, shortened
 from suite.results.views.overview import order_of
 
 COLORS = 6
-"""Number of color slots for frameworks or accelerators. The slots are 0 to 5."""
+"""Number of color slots for frameworks or accelerators. The slots are numbered from 0 to 5."""
 WHOLE, *_FURTHER = range(COLORS, COLORS + 6)
 PARTS = _FURTHER[:3]
-"""Color slots of the components of a time."""
+"""Color slots for the components of a run time (training, evaluation, …)."""
 OF_SPEEDUPS = (WHOLE, *_FURTHER[3:])
-"""Color slots of a speedup and its factors."""
+"""Color slots for a speedup and its factors."""
 HUES = (*range(COLORS), *_FURTHER)
-"""All color slots except the slot of a total."""
+"""All color slots except the slot for totals."""
 OF_SETUP = 5
-"""Color slot of the setup in figures with components of a time. These figures have no framework
-curves.
+"""Color slot for the setup time in figures of the components of a run time. These figures
+contain no framework curves, so the slot of a framework is reused.
 """
 SHAPES = 6
 """Number of marker shapes per color."""
 OTHER_SLOT = -1
-"""Color slot of series without an assigned color, which are gray."""
+"""Color slot of series without an assigned color. These series are drawn in gray."""
 MAX_POINTS = 120
 """Maximum number of drawn points per curve. More points cannot be distinguished at the width of a
 figure.
 """
 MAX_PATHS = 6
-"""Maximum number of separately drawn runs per result.
+"""Maximum number of runs per result that are drawn as separate curves.
 
 If a result has more runs, the figure shows their median with a band.
 """
 MAX_CURVES = 24
-"""Maximum number of separately drawn runs per figure.
+"""Maximum number of runs per figure that are drawn as separate curves.
 
-If a figure has more runs, each result with several runs is drawn with a band.
+If a figure has more runs, each result with several runs is drawn as a median with a band.
 """
 MAX_BANDS = 3
-"""Maximum number of permanently visible bands.
+"""Maximum number of bands that are always visible.
 
-If a figure has more bands, a band is visible only while the pointer is over its series.
+If a figure has more bands, each band is visible only while the pointer is over its series.
 """
 _LARGEST = 1e15
-"""Maximum of drawn values. Larger values are omitted, because the axes would lose their ticks."""
+"""Maximum value that is drawn. Larger values are omitted, because the axes would lose their
+ticks.
+"""
 _FIRST = ("demo", "synthetic", "cpu")
 """Labels that must be shown with every number."""
 _MAX_LABELS = 6
-"""Maximum number of displayed labels. Only the number of the other labels is displayed."""
+"""Maximum number of displayed labels. Further labels are replaced by their number."""
 _SHORT = (
     (r"\blearning rate (?=\S)", "lr "),
     (r"\bglobal batch (?=\d)", "bs "),
@@ -96,24 +98,24 @@ _OBJECT_PROPERTIES = frozenset(
         *("toLocaleString", "toString", "valueOf"),
     }
 )
-"""Properties that every JavaScript object inherits (ECMAScript, Object.prototype)."""
+"""Names of the properties that every JavaScript object inherits (ECMAScript, Object.prototype)."""
 Item = TypeVar("Item")
 
 
 class Point(NamedTuple):
-    """Point of a curve, or end of a bar."""
+    """A point of a curve, or the end of a bar."""
 
     x: float
     y: float
     row: Columns | None = None
-    """The run or result that the point belongs to.
+    """The run or result at this point.
 
     The page displays the run or result while the pointer is over the point.
     """
     low: float | None = None
-    """Minimum of several runs, or lower bound of a prediction."""
+    """Minimum over several runs, or lower bound of a prediction."""
     high: float | None = None
-    """Maximum of several runs, or upper bound of a prediction."""
+    """Maximum over several runs, or upper bound of a prediction."""
 
 
 Points = tuple[Point, ...]
@@ -121,33 +123,35 @@ Points = tuple[Point, ...]
 
 
 class Style(NamedTuple):
-    """Label, color, marker, and dashes of a series."""
+    """Label, color, marker, and dash pattern of a series."""
 
     label: str
     slot: int
     """Color slot.
 
-    If several curves of a figure have the same slot, only the first curve gets the color of the
+    If several curves of a figure have the same slot, only the first curve has the color of the
     slot.
     """
     style: int = 0
-    """Index of the marker and dash pattern."""
+    """Index that selects the marker and the dash pattern."""
     published: bool = False
-    """True for published results. Their markers are gray and hollow, and their lines are dashed."""
+    """True for published results. The markers of published results are gray and hollow, and their
+    lines are dashed.
+    """
 
 
 Mark = tuple[Style, Hashable, Point]
-"""A point with the style of its series and its group.
+"""A tuple (style of the series, group, point).
 
-The meaning of the group depends on the kind of chart. For lines, the group identifies the curve
-within the series. For parts and ratios, the group is the name of the bar or line. For bars, the
-group is the text next to the bar: the value, or the reason for a missing value.
+The meaning of the group depends on the kind of chart. For `lines`, the group identifies the curve
+within the series. For `parts` and `ratios`, the group is the name of the bar or line. For `bars`,
+the group is the text next to the bar: its value, or the reason for a missing value.
 """
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Chart with curves, points, or bars over one pair of axes."""
+    """A chart with curves, points, or bars over an x axis and a y axis."""
 
     title: str
     labels: tuple[str, ...]
@@ -165,12 +169,12 @@ class Chart:
     - `powers`: curves over logarithmic axes
     - `scaling`: `powers` with dotted lines of ideal scaling
     - `points`: points over logarithmic axes, without lines (points of slot WHOLE are large)
-    - `bars`: a bar for each style, whose length is the x of its point
-    - `parts`: bars in which styles are stacked
-    - `ratios`: points over a logarithmic axis, in a line for each name
+    - `bars`: a bar for each style, whose length is the x coordinate of its point
+    - `parts`: bars that consist of stacked styles
+    - `ratios`: points over a logarithmic axis, with a horizontal line for each name
     """
     targets: Points = ()
-    """Points of targets. Each distinct y value gets a horizontal line."""
+    """Points of the targets. Each distinct target value is drawn as a horizontal line."""
     from_zero: bool = False
     """True if the y axis begins at zero."""
 
@@ -183,11 +187,11 @@ class Chart:
 def charts(
     title: str, rows: Iterable[Result], axes: tuple[str, str], marks: Iterable[Mark], **more: Any
 ) -> list[Chart]:
-    """Return a list with the chart of all marks, or an empty list without marks.
+    """Return a list with the chart of all marks, or an empty list if there are no marks.
 
     Args:
         title: Title of the chart.
-        rows: The results that the marks belong to. The labels of these results are displayed with
+        rows: The results that the marks represent. The labels of these results are displayed with
             the chart.
         axes: Labels of the x axis and the y axis.
         marks: The marks, in any order.
@@ -207,11 +211,12 @@ def charts(
 
 
 def drawable_name(name: str) -> str:
-    """Return a name that is not a property of every JavaScript object.
+    """Change a name that every JavaScript object inherits as a property.
 
-    If necessary, the function adds an invisible character to the name.
+    The function adds an invisible character to such a name. Other names are returned unchanged.
 
-    Vega uses the names of series and bars as keys of plain objects, and a log may contain any name.
+    Vega uses the names of series and bars as keys of JavaScript objects, and a log may contain any
+    name.
     """
     return name + _WORD_JOINER if name in _OBJECT_PROPERTIES else name
 
@@ -225,18 +230,18 @@ def titled(rows: Sequence[Result], quantity: str = "") -> str:
 
 
 def file_name(number: int, title: str) -> str:
-    """Return the name of a figure's file without its extension.
+    """Return the file name of a figure without its extension.
 
-    The name consists of lower-case letters, digits, and `-`, so that a title from a log cannot
-    cause a write outside of the folder.
+    The file name consists of lower-case letters, digits, and `-`. A title from a log therefore
+    cannot cause a write outside of the output folder.
     """
     return f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:80]}".strip("-")
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:
-    """Return the unit of a time axis and the length of the unit in seconds.
+    """Return the unit of a time axis, and the number of seconds in the unit.
 
-    From two minutes on, the unit is minutes, as in tables.
+    From two minutes on, the unit is minutes, as in the tables.
     """
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
@@ -244,7 +249,7 @@ def time_unit(longest_seconds: float) -> tuple[str, float]:
 def finite_points(
     points: Iterable[tuple[float | None, float | None]], row: Columns | None = None
 ) -> Points:
-    """Return the points of a row with finite coordinates that are small enough to draw."""
+    """Return the points whose coordinates are finite and small enough to draw."""
     return tuple(
         Point(x, y, row)
         for x, y in points
@@ -253,9 +258,9 @@ def finite_points(
 
 
 def downsample_mean(points: Points) -> Points:
-    """Return at most MAX_POINTS points, each the mean of neighboring points.
+    """Return at most MAX_POINTS points, each of which is the mean of neighboring points.
 
-    Telemetry has more samples than a figure can show.
+    Telemetry contains more samples than a figure can show.
     """
     size = math.ceil(len(points) / MAX_POINTS) or 1
     pieces = (points[begin : begin + size] for begin in range(0, len(points), size))
@@ -273,7 +278,7 @@ def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
 
 
 def band(paths: Sequence[Points], row: Columns) -> Points:
-    """Return the median, minimum, and maximum over the runs of a result as a curve.
+    """Return the curve of the median, minimum, and maximum over the runs of a result.
 
     The curve ends where fewer than half of the runs have values.
     """
@@ -295,9 +300,9 @@ def band(paths: Sequence[Points], row: Columns) -> Points:
 
 
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return at most _MAX_LABELS distinct labels, and the number of omitted labels.
+    """Return at most _MAX_LABELS distinct labels.
 
-    The most important labels come first.
+    The most important labels come first. Further labels are replaced by their number.
     """
     short = {BUSY if label_of_text(text).kind is LabelKind.BUSY else text for text in labels}
     ordered = sorted(
@@ -307,13 +312,12 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
     return (*(clean(name, 60) for name in ordered[:_MAX_LABELS]), *more)
 
 
-# --- names and looks
-# --------------------------------------------------------------------------------------------------
+# Names and styles
 
 
 @dataclass(frozen=True)
 class Look:
-    """Styles of a result and of its scaling curve in all figures of a page."""
+    """Styles for a result and for its scaling curve, equal in all figures of a page."""
 
     of_curve: Style
     """Style of the curve, with a label such as `pytorch, lr 0.01`."""
@@ -322,14 +326,14 @@ class Look:
 
 
 Looks = Mapping[str, Look]
-"""Looks by the key of the result."""
+"""Maps the key of each result to the result's styles."""
 
 
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
     """Return the color slot of each framework for all figures of a page.
 
     Frameworks without a registered color get the free slots in alphabetical order. If there are too
-    few slots, the last frameworks are gray.
+    few slots, the remaining frameworks are drawn in gray.
     """
     registered = {
         name: framework.colour
@@ -342,17 +346,17 @@ def framework_slots(names: Iterable[str]) -> dict[str, int]:
 
 
 def groups(results: Iterable[Result]) -> list[list[Result]]:
-    """Return groups of results that may share axes.
+    """Return groups of results that may be drawn over the same axes.
 
-    The results of a group have the same workload, profile, and type of device. Reference runs come
-    first.
+    The results of a group have the same workload, profile, and device type. Groups of reference
+    runs come first.
     """
     kinds = grouped(results, lambda result: (order_of(result), result.workload))
     return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
 
 def looks(results: Iterable[Result], published: Sequence[Result] = ()) -> dict[str, Look]:
-    """Return the look of each result.
+    """Return the styles of each result.
 
     Labels omit settings that are equal for all results of the page.
 
@@ -366,7 +370,7 @@ def looks(results: Iterable[Result], published: Sequence[Result] = ()) -> dict[s
     sources = _Sources(listed)
     counters: defaultdict[tuple[int, str], defaultdict[str, int]] = defaultdict(
         lambda: defaultdict(count().__next__)
-    )  # Counters of the styles that each color slot uses.
+    )  # number of styles that are already used in each color slot
     slots = framework_slots(result.framework for result in listed)
     for members in groups(listed):
         curves = [list(series) for series in all_series(members)]
@@ -396,9 +400,10 @@ def looks(results: Iterable[Result], published: Sequence[Result] = ()) -> dict[s
 
 
 class _Sources:
-    """Names of the sources of results: framework, or submitter and system.
+    """Names of the sources of results.
 
-    Name components that are equal for all results are omitted.
+    The source of a suite result is its framework. The source of a published result is its submitter
+    and system. Name components that are equal for all results are omitted.
     """
 
     def __init__(self, results: Sequence[Result]) -> None:
@@ -426,9 +431,9 @@ class _Sources:
         )
 
     def size(self, result: Result) -> str:
-        """Return the number of devices as text.
+        """Format the number of devices of a result.
 
-        The text is empty if all results of this suite have the same number.
+        The text is empty if all results of this suite have the same number of devices.
         """
         if not result.devices or not self._has_several_sizes:
             return ""
@@ -436,9 +441,9 @@ class _Sources:
 
 
 def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list[str]]:
-    """Return for each curve its label, followed by the labels of its results.
+    """Return for each curve the label of the curve, followed by the labels of its results.
 
-    Results of this suite always include precision, batch, and clock if these settings differ
+    Labels of suite results always include precision, batch size, and clock if these settings differ
     anywhere in the figure.
 
     Args:
@@ -453,7 +458,7 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
     if len({(result.devices, result.global_batch_size) for result in results}) == len(
         {result.devices for result in results}
     ):
-        # The batch follows from the number of devices.
+        # The global batch size follows from the number of devices.
         forced = forced.without(("global_batch_size",))
     texts = {
         name: iter(forced.texts(name)) for name in NEVER_COMPARED_WITHOUT if name in forced.columns
@@ -481,8 +486,8 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
 def _joined(settings: str, values: Mapping[str, str]) -> str:
     """Return the label of a curve or result.
 
-    The label has the differing settings, followed by the values that are always included. Repeated
-    values are omitted.
+    The label consists of the differing settings, followed by the settings that are always included.
+    Repeated settings are omitted.
     """
     named = [f"{label(name)} {text}" for name, text in values.items()]
     kept = [text for text in settings.split(", ") if text and text not in named]
@@ -490,7 +495,7 @@ def _joined(settings: str, values: Mapping[str, str]) -> str:
 
 
 def short(text: str) -> str:
-    """Return settings as short text for a legend: `lr 0.01, bs 2,048, fp16, 2 dev`."""
+    """Abbreviate settings for a legend, as in `lr 0.01, bs 2,048, fp16, 2 dev`."""
     for pattern, form in _SHORT:
         text = re.sub(pattern, form, text)
     return text

@@ -1,6 +1,6 @@
-"""Charts of a results table over epochs or time.
+"""Charts over epochs or time for the runs in a results table.
 
-The charts show quality, throughput, data wait, and telemetry of the table's runs.
+The charts show quality, throughput, waiting for data, and telemetry.
 """
 
 from __future__ import annotations
@@ -26,33 +26,36 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
     "gpu_power_watts": ("GPU power", "W, all devices"),
     "gpu_memory_bytes": ("GPU memory in use", "GB, all devices"),
 }
-"""Title and unit of the figure for each sensor (docs/reference/telemetry.md)."""
+"""Title and unit of the figure of each telemetry sensor (docs/reference/telemetry.md)."""
 Points = Iterable[tuple[float | None, float | None]]
 
 
 class Quantity(NamedTuple):
-    """Quantity that is drawn as a curve for each run."""
+    """A quantity for which the charts show a curve for each run."""
 
     title: str
     axes: tuple[str, str]
     """Labels of the x axis and the y axis."""
     points: Callable[[RunRecord], Points]
-    """Function that returns the points of a run."""
+    """Function that returns the points of the curve from the record of a run."""
     options: Mapping[str, Any]
     """Further fields of the chart."""
 
 
 class TableCharts(NamedTuple):
-    """Charts of a table. Quantities that were not recorded have no chart."""
+    """Charts for the runs in a results table.
+
+    Quantities that were not recorded have no chart.
+    """
 
     quality: list[charts.Chart]
     """Charts of quality over epochs and over time."""
     rates: list[charts.Chart]
-    """Charts of throughput, data wait, and telemetry."""
+    """Charts of throughput, waiting for data, and telemetry."""
 
 
 def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
-    """Return the charts of the results of a table."""
+    """Return the charts for the results in a table."""
     longest = max(
         (item.seconds for record in _records(results) for item in record.evaluations), default=0.0
     )
@@ -97,9 +100,10 @@ def _band_note(marks: Sequence[charts.Mark], max_paths: int) -> str:
 def _marks(
     result: Result, quantity: Quantity, look: charts.Look, max_paths: int
 ) -> Iterator[charts.Mark]:
-    """Yield the points of a result's runs.
+    """Yield the points of the curves of a result's runs.
 
-    With more than `max_paths` runs, the function yields the points of the median and its band.
+    If the result has more than `max_paths` runs, the function yields the points of the median with
+    its band.
     """
     paths = []
     for run in result.attempts:
@@ -134,12 +138,14 @@ def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
 
 
 def quality(metrics: Sequence[str], scale: float | None, record: RunRecord) -> Points:
-    """Return the quality at each evaluation of a run. BLEU is in percentage points.
+    """Return a point for each evaluation of a run. The y coordinate is the quality.
+
+    BLEU is in percentage points.
 
     Args:
-        metrics: Metrics in order of preference. The first metric that an evaluation contains is
-            used.
-        scale: Length of the time unit in seconds. With None, the x coordinate is the epoch.
+        metrics: Metrics in order of preference. The first of these metrics that an evaluation
+            contains is drawn.
+        scale: Length of the time unit in seconds. If None, the x coordinate is the epoch.
         record: The record of the run.
     """
     values = []
@@ -160,7 +166,10 @@ def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:
 
 
 def _metrics(results: Sequence[Result]) -> list[str]:
-    """Return at most three metrics. Metrics with a target come first."""
+    """Return at most three metrics.
+
+    Metrics with a target precede metrics without a target.
+    """
     first = [item for record in _records(results) for item in record.evaluations[:3]]
     targets = dict.fromkeys(metric for result in results for metric in result.targets)
     logged = dict.fromkeys(metric for item in first for metric in item.quality)
@@ -212,7 +221,10 @@ def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
 def _samples(
     recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord
 ) -> Points:
-    """Return the values of a sensor over time. The result is empty without telemetry."""
+    """Return the points of a telemetry sensor over time.
+
+    The tuple is empty if the run has no telemetry.
+    """
     telemetry_of_run = recorded.get(record.path)
     if telemetry_of_run is None:
         return ()

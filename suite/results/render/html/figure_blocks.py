@@ -1,4 +1,4 @@
-"""Builds the page blocks that contain the figures of a report."""
+"""Build the page blocks that contain the figures of a report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from suite.results.views.scaling_view import scaling_view
 from suite.results.views.section import Section
 
 MAX_DRAWN_TABLES = 20
-"""Maximum number of tables with figures. The figures of a table take about 1 s and 100 kB."""
+"""Maximum number of tables with figures. For each table, the figures take about 1 s to draw and
+100 kB of the page.
+"""
 
 _BAND_SENTENCE = (
     "A band is the range of several runs. If there are many series, point at a name or a curve to"
@@ -41,9 +43,9 @@ def report_figure_blocks(
     looks: charts.Looks,
     prices: Prices | None,
 ) -> list[Block]:
-    """Return a block for each question that the figures answer.
+    """Return a block of figures for each question that a report answers.
 
-    The questions are how fast the training is, why, to which quality, and at what cost.
+    The questions are how fast the training is, why, what quality it reaches, and what it costs.
     """
     drawn = [table_charts(table, looks) for table in tables[:MAX_DRAWN_TABLES]]
     quality = [chart for of_table in drawn for chart in of_table.quality]
@@ -80,7 +82,7 @@ def report_figure_blocks(
 def _time_block(
     results: Sequence[Result], published: Sequence[Result], looks: charts.Looks
 ) -> Block:
-    """Return figures of times to target over devices, and of the components of the times."""
+    """Return figures of times to target over devices, and of the times' components."""
     times = scaling_charts.scaling_charts(results, published, looks)
     parts = scaling_charts.parts_charts(results, looks)
     sentences = []
@@ -103,7 +105,7 @@ def _time_block(
 
 
 def _with_band_sentence(sentences: Sequence[str], drawn: Iterable[charts.Chart]) -> tuple[str, ...]:
-    """Return the sentences, with an explanation of bands if a figure has bands."""
+    """Append an explanation of bands to the sentences if any chart has bands."""
     has_bands = any(point.low is not None for chart in drawn for _, _, point in chart.marks)
     return (*sentences, _BAND_SENTENCE) if has_bands else tuple(sentences)
 
@@ -115,15 +117,15 @@ def prediction_blocks(
     predicted: Sequence[int],
     prices: Prices | None,
 ) -> list[Block]:
-    """Return a block for each group of results with predicted times.
+    """Return a block for each group of results for which times can be predicted.
 
-    The predictions are for larger numbers of devices.
+    The predictions are for larger numbers of devices than were measured.
 
     Args:
-        rows: Numbers of the results on the page.
-        results: All results. All-reduce measurements among the results provide the links of the
-            machines.
-        trained: The results with trained models.
+        rows: Runs and results on the page.
+        results: All results. All-reduce measurements among the results provide the link speeds of
+            the machines.
+        trained: The results of training runs.
         predicted: Numbers of devices. If empty, no prediction is made.
         prices: Prices of devices.
     """
@@ -154,7 +156,7 @@ def report_section_blocks(
     results: list[Result],
     looks: charts.Looks,
 ) -> list[Block]:
-    """Return the sections of a report as blocks.
+    """Convert the sections of a report to blocks.
 
     The blocks include the figures of studies and of all-reduce measurements.
     """

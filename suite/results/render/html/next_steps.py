@@ -1,4 +1,4 @@
-"""Builds the page block that lists commands for the next steps."""
+"""Build the page block that lists commands for the user's next steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def next_steps_blocks(
 ) -> list[Block]:
     """Return a block with commands for the next steps.
 
-    The list is empty without a result of this suite.
+    The list is empty if the page contains no result of this suite.
     """
     measured = [result for result in results if result.round == OURS and figure(result) is not None]
     paths = [Path(run.path).absolute() for run in runs if run.path and run.round == OURS]
@@ -78,7 +78,7 @@ def _step(sentence: str, *commands: str) -> Part:
 def _relative(path: str) -> str:
     """Return a path as sanitized text.
 
-    A path below the working directory is made relative to that directory.
+    A path below the working directory is converted to a relative path.
     """
     absolute, here = Path(path).absolute(), Path.cwd()
     return clean(

@@ -1,6 +1,6 @@
-"""Writes the report as a single HTML file with interactive figures.
+"""Write the report as a single HTML file with interactive figures.
 
-The page makes no network request, and the template escapes every text.
+The page makes no network requests, and the template escapes all text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from suite.results.views.headlines import headlines
 from suite.results.views.section import SectionKind
 
 FOLLOW_SECONDS = 10.0
-"""Interval in seconds at which a page of unfinished runs is rewritten and reloaded."""
+"""Interval in seconds at which a page with unfinished runs is rewritten and reloaded."""
 
 
 def write_html(
@@ -54,9 +54,9 @@ def write_html(
         figures: New or empty folder for the figures as SVG and PNG files.
         prices: Prices of devices, for the cost of each result.
         predicted: Numbers of devices for which times are predicted.
-        follow: True if the page shows its age and reloads itself. False for the final version of
+        follow: True if the page displays its age and reloads itself. False for the final version of
             such a page.
-        home: Folder that the page will be moved to, if it differs from the folder of `out`.
+        home: Final folder of the page, if the page will be moved there from the folder of `out`.
 
     Raises:
         ValueError: `out` exists, or `figures` is not empty. In both cases no file is written.
@@ -83,8 +83,8 @@ def _report_context(
 ) -> dict[str, Any]:
     """Return the template variables for a report. The arguments are those of `write_html`.
 
-    The order of the page is: overview and studies, figures, tables of results, problems. A single
-    table precedes the figures.
+    The page contains, in this order: overview and studies, figures, tables of results, and
+    problems. If there is only one table of results, it precedes the figures.
     """
     view = report_view.report(runs, prices, next_steps=False)
     trained = [result for result in results if not result.all_reduces]
@@ -99,7 +99,8 @@ def _report_context(
     figure_blocks += prediction_blocks(rows, results, trained, predicted, prices)
     figure_blocks += published_overview_blocks(rows, related, prices)
 
-    # The notice is already in the header, and the speedups of an overview are in the tables.
+    # The page header already contains the notice, and the tables already contain the speedups of an
+    # overview.
     sections = [
         section for section in view.sections if section.kind is not SectionKind.OVERVIEW_SPEEDUPS
     ]

@@ -1,4 +1,4 @@
-"""Blocks of the page for the template: sections, tables, and figures with a heading."""
+"""Blocks of the page: sections, tables, and figures, each with a heading."""
 
 from __future__ import annotations
 
@@ -17,39 +17,41 @@ MAX_PAIRS = 60
 """Maximum number of rows in a table of speedups."""
 
 _MAX_ROWS = 2_000
-"""Maximum number of rows in any other table."""
+"""Maximum number of rows in a table, except tables of speedups."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Sentences and a table in the form that the template needs."""
+    """Sentences and a table in the format that the template needs."""
 
     above: Sequence[str] = ()
     facts: Sequence[tuple[str, str]] = ()
-    """Labeled lines as pairs of label and text."""
+    """Labeled lines, each as a pair (label, text)."""
     pieces: Sequence[tuple[str, str]] = ()
-    """Lines as pairs of text and the numbers of the results that the text is about.
+    """Lines, each as a pair (text, numbers of the results that the text is about).
 
-    Lines without numbers are about all results.
+    A line without numbers is about all results.
     """
     table: Table | None = None
     row_numbers: Sequence[str] = ()
-    """For each row of the table, the numbers of its runs or results."""
+    """Numbers of the runs or results in each row of the table."""
     files: Sequence[tuple[str, str] | None] = ()
-    """Link text and target for each row of the table. Empty if no row has a link."""
+    """Link text and link target for each row of the table. Empty if no row has a link."""
     footnote_numbers: Sequence[str] = ()
-    """For each footnote, the numbers of the runs or results that it applies to."""
+    """Numbers of the runs or results to which each footnote applies."""
     commands: Sequence[str] = ()
     below: Sequence[str] = ()
 
 
 @dataclass
 class Block:
-    """Section of the page with a heading."""
+    """A section of the page with a heading."""
 
     title: str
     anchor: str
-    """Base of the HTML element's id. A second block with the same base gets a numeric suffix."""
+    """Prefix of the HTML element's id. If several blocks have the same prefix, a number is
+    appended.
+    """
     explanation: Sequence[str] = ()
     """Sentences that explain how to read the block."""
     parts: list[Part] = field(default_factory=list)
@@ -57,7 +59,7 @@ class Block:
     numbers: str = ""
     """Numbers of the results that the whole block is about.
 
-    If empty, the filters of the page do not hide the block.
+    If empty, the page's filters never hide the block.
     """
     kind: SectionKind = SectionKind.OTHER
 
@@ -81,7 +83,7 @@ def section_blocks(
     A section without a title is appended to the previous block.
 
     Args:
-        rows: Numbers of the results on the page.
+        rows: Runs and results on the page.
         sections: Sections of a view.
         charts_of_studies: Figures of each section of kind STUDY, in order.
         charts_of_all_reduces: Figures of the section of kind ALL_REDUCE.
@@ -107,16 +109,16 @@ def section_blocks(
 
 
 def with_content(blocks: Iterable[Block]) -> list[Block]:
-    """Return the blocks that have a table or a figure."""
+    """Return the blocks that contain a table or a figure."""
     return [block for block in blocks if block.parts or block.figures]
 
 
 def speedup_block(
     rows: PageRows, results: Sequence[Result], tables: Sequence[Sequence[Result]]
 ) -> Block:
-    """Return a block with the speedups, and their factors, between all device counts.
+    """Return a block with the speedups between all device counts, and their factors.
 
-    Tables without pairs of device counts are omitted.
+    Tables with a single device count are omitted.
     """
     parts = []
     columns: set[str] = set()
@@ -125,7 +127,7 @@ def speedup_block(
         if pairs is None or pairs.table is None:
             continue
         columns.update(pairs.table.columns)
-        # Sentences on single pairs would repeat the columns.
+        # Sentences about a single pair of device counts would repeat the columns.
         below = pairs.below[len(pairs.table) :]
         parts.append(
             make_part(rows, replace(pairs, above=(title,) if len(tables) > 1 else (), below=below))
@@ -158,7 +160,7 @@ def speedup_block(
 
 
 def make_part(rows: PageRows, section: Section) -> Part:
-    """Convert a section, without its title, to the form that the template needs."""
+    """Convert a section to the format that the template needs. The title is omitted."""
     table = section.table if section.table is not None and len(section.table) else None
     below = list(section.below)
     if table is None:

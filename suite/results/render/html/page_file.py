@@ -1,4 +1,4 @@
-"""Renders the template of the page and writes the page as a single file."""
+"""Render the template of the page, and write the page as a single file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED, View
 
 MAX_DATA_BYTES = 2 << 20
-"""Maximum size of a CSV file that is embedded in the page. Browsers reject longer links."""
+"""Maximum size of a CSV file that is embedded in the page as a link. Browsers reject longer
+links.
+"""
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
     """Raise ValueError if a page cannot be written.
 
-    The path must not exist and its folder must exist. A folder for figures must be empty.
+    `out` must not exist, but its folder must exist. The folder for figures must be empty.
     """
     if out.exists() or out.is_symlink():
         raise ValueError(f"--html {out}: the file exists and is not overwritten: choose a new name")
@@ -56,14 +58,15 @@ def write_page(
 ) -> None:
     """Write the page.
 
-    If writing fails, the incomplete file is removed, because it would look like a complete report.
+    If writing fails, the incomplete file is removed, because a user could mistake it for a complete
+    report.
 
     Args:
         out: Path of the new file.
-        rows: Numbers of the runs and results on the page.
-        counted: Runs or results that are counted on the page.
-        script_data: Further data for the script.
-        figures: New folder for the figures as files.
+        rows: Runs and results on the page.
+        counted: Runs or results that the page's counters include.
+        script_data: Further data for the page's script.
+        figures: New folder in which the figures are also written as files.
         context: Variables of the template.
     """
     drawn = [chart for block in context["blocks"] for chart in block.figures]
@@ -143,13 +146,13 @@ def _anchors(blocks: Sequence[Block]) -> list[str]:
 
 
 def _json(data: Any) -> str:
-    """Return JSON that contains no text that an HTML parser treats as a tag."""
+    """Return data as JSON without any text that an HTML parser treats as a tag."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _script(text: str) -> str:
-    """Return a script of this suite or of a library, escaped for a page.
+    """Escape the code of a script for a page.
 
     A string in the script may contain the end tag of a script element.
     """
@@ -157,9 +160,9 @@ def _script(text: str) -> str:
 
 
 def _figure_data(chart: charts.Chart, rows: PageRows) -> dict[str, Any]:
-    """Return the data of a figure for the script.
+    """Return the data of a figure for the page's script.
 
-    Names of series are replaced by indices to reduce the size.
+    Names of series are replaced by indices to reduce the size of the data.
     """
     marks = vega.marks(chart, rows.number)
     names = ["", *(style.label for style in chart.styles)]
@@ -177,7 +180,7 @@ def _figure_data(chart: charts.Chart, rows: PageRows) -> dict[str, Any]:
 
 
 def _has_logarithmic_axis(spec: Any) -> bool:
-    """Check whether a Vega-Lite specification has a logarithmic scale at any depth."""
+    """Check whether a Vega-Lite specification contains a logarithmic scale at any level."""
     if isinstance(spec, Mapping):
         return spec.get("type") == "log" or any(map(_has_logarithmic_axis, spec.values()))
     return isinstance(spec, (list, tuple)) and any(map(_has_logarithmic_axis, spec))
@@ -201,6 +204,6 @@ def download_links(view: View, command: str, runs: Sequence[Run] = ()) -> dict[s
 
 
 def _link(kind: str, content: bytes) -> Markup | None:
-    """Return a link that contains a file, or None if the link would be too long."""
+    """Return a link that contains a whole file, or None if the link would be too long."""
     link = Markup(f"data:{kind};base64,{base64.b64encode(content).decode()}")
     return link if len(content) <= MAX_DATA_BYTES else None

@@ -28,7 +28,7 @@ from suite.results.views.overview import device_text
 LABEL = "label"
 """Filter by labels.
 
-A row of the page may have several labels, whereas all other filters have a single value per row.
+A run or result may have several labels, but only a single value for every other filter.
 """
 _MAX_SETTING_FILTERS = 6
 _MAX_VALUE = 60
@@ -63,7 +63,9 @@ FIXED_FILTERS: Mapping[str, FilterText] = {
     ),
     "submitter": FilterText("submitter", "The organization that submitted the published result"),
 }
-"""Filters that every page may have, in order. A page shows a filter if its values differ."""
+"""Filters that a page may have, in order. A page shows a filter only if the runs and results
+differ in its value.
+"""
 _LABEL_FILTER = FilterText(
     "label", "Conditions that results are marked with, such as cpu or busy machine"
 )
@@ -72,18 +74,21 @@ _SETTING_HELP = "A setting in which results differ that agree in all of the filt
 
 @dataclass(frozen=True)
 class Choice:
-    """Filter in the form that the template needs."""
+    """A filter in the format that the template needs."""
 
     name: str
     """Name of the filter in the page's URL."""
     title: str
     help: str
     options: Sequence[tuple[str, str]]
-    """Value and text of each option."""
+    """Pairs (value, displayed text) of the options."""
 
 
 class PageRows:
-    """Runs and results of a page, numbered in the order of their first use on the page."""
+    """Runs and results of a page.
+
+    The runs and results are numbered in the order of their first use on the page.
+    """
 
     def __init__(
         self,
@@ -91,15 +96,15 @@ class PageRows:
         home: Path,
         matching_filters: Callable[[Columns], Mapping[str, Sequence[str]]] | None = None,
     ) -> None:
-        """Initialize without rows.
+        """Initialize without runs and results.
 
         Args:
-            results: Results of this suite on the page. Filters are added for the settings that
-                differ between the results.
+            results: Results of this suite on the page. The page has a filter for each setting that
+                differs between the results.
             home: Folder of the page. Links are relative to this folder.
             matching_filters: Function that returns further filter values for a result of this
-                suite. Example: the rounds of the published results that the result is compared
-                with.
+                suite. Example: the rounds of the published results with which the result is
+                compared.
         """
         self._home = home
         self._matching_filters = matching_filters
@@ -110,25 +115,28 @@ class PageRows:
 
     @cached_property
     def filters(self) -> Mapping[str, FilterText]:
-        """Return all filters in order, including filters with a single value. Labels are last."""
+        """Return all filters in order, with labels last.
+
+        Filters with a single value are included.
+        """
         of_settings = {name: FilterText(label(name), _SETTING_HELP) for name in self._settings}
         return {**FIXED_FILTERS, **of_settings, LABEL: _LABEL_FILTER}
 
     def number(self, row: Columns) -> int:
-        """Return the number of a run or result, which is its index in the rows of `data`."""
+        """Return the number of a run or result, which is its index in `rows` of `data`."""
         number = self._numbers.setdefault(row.key, len(self.rows))
         if number == len(self.rows):
             self.rows.append(row)
         return number
 
     def numbers(self, rows: Sequence[Columns]) -> str:
-        """Return the numbers of rows, separated by spaces, for an HTML attribute."""
+        """Return the numbers of runs or results as an HTML attribute, separated by spaces."""
         return " ".join(str(self.number(row)) for row in rows)
 
     def files(self, row: Columns) -> tuple[str, str] | None:
-        """Return a link text and a relative link to the log or log folder of a row.
+        """Return the link text and the relative link for the log or log folder of a result.
 
-        The function returns None for a row without logs.
+        Returns None for a run or result without logs.
         """
         attempts: Sequence[Columns] = row.attempts if isinstance(row, Result) else (row,)
         paths = [Path(attempt.path) for attempt in attempts if attempt.path]
@@ -139,16 +147,16 @@ class PageRows:
         return f"{len(paths):,} runs", relative_link(Path(os.path.commonpath(paths)), self._home)
 
     def data(self, counted: Iterable[Columns]) -> dict[str, Any]:
-        """Return the rows as data for the script of the page.
+        """Return the runs and results as data for the script of the page.
 
         Args:
-            counted: Runs or results that are counted on the page. Some of them may not have a
+            counted: Runs or results that the page's counters include. Some of them may have no
                 number.
 
         Returns:
             `kinds`: distinct combinations of filter values. `lines`: distinct tooltip lines.
-                `rows`: for each row, the index of its kind and the indices of its lines. `counts`:
-                number of counted rows of each kind.
+                `rows`: for each run or result, the index in `kinds` and the indices in `lines`.
+                `counts`: number of counted runs or results of each kind.
         """
         lines: defaultdict[tuple[str, str], int] = defaultdict(lambda: len(lines))
         rows = []
@@ -167,7 +175,7 @@ class PageRows:
         return self._kinds.setdefault(self._filter_values(row), len(self._kinds))
 
     def choices(self) -> list[Choice]:
-        """Return the filters that have different values on the page."""
+        """Return the filters that have several values on the page."""
         columns = zip(*map(self._filter_values, self.rows), strict=True)
         choices = []
         for (name, text), column in zip(self.filters.items(), columns, strict=False):
@@ -182,7 +190,7 @@ class PageRows:
         return choices
 
     def _filter_values(self, row: Columns) -> tuple[str | tuple[str, ...], ...]:
-        """Return the values of all filters, in the order of the filters."""
+        """Return the value of each filter for a run or result, in the order of `filters`."""
         values: dict[str, str | tuple[str, ...]] = {**_fixed_values(row)}
         if row.profile and self._matching_filters is not None:
             for name, further in self._matching_filters(row).items():
@@ -196,7 +204,7 @@ class PageRows:
         return tuple(values[name] for name in self.filters)
 
     def _lines(self, row: Columns) -> Iterator[tuple[str, str]]:
-        """Yield the lines of a tooltip as pairs of name and text.
+        """Yield the lines of a tooltip, each as a pair (name, text).
 
         The first line has no name, and the last line contains the log.
         """
@@ -232,7 +240,7 @@ def _differing_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:
     """Return the settings that distinguish results with equal values of the fixed filters.
 
     Returns:
-        For each setting, its text by the key of each result and of each of its runs.
+        Maps each setting to a mapping from the keys of results and runs to the setting's text.
     """
     names: dict[str, None] = {}
     for members in grouped(results, lambda result: tuple(_fixed_values(result).values())).values():
@@ -253,7 +261,7 @@ def _differing_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:
 
 
 def _fixed_values(row: Columns) -> dict[str, str]:
-    """Return the values of FIXED_FILTERS."""
+    """Return the values of FIXED_FILTERS for a run or result."""
     values = {
         "workload": row.workload,
         "framework": framework_name(row.framework, row.system, row.workload),
@@ -271,7 +279,7 @@ def _fixed_values(row: Columns) -> dict[str, str]:
 def _parts(row: Columns) -> TimeParts | None:
     """Return the components of the time of a run or result.
 
-    The function returns None if the logs do not separate the components.
+    Returns None if the logs do not contain the components.
     """
     if isinstance(row, Result):
         return row.parts
@@ -292,7 +300,7 @@ def _as_tuple(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _numbers_first(text: str) -> tuple[float, str]:
-    """Return a sort key that puts numbers, sorted by size, before text."""
+    """Return a sort key with which numbers are sorted by size and precede text."""
     try:
         return float(text.replace(",", "")), text
     except ValueError:

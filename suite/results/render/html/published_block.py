@@ -1,4 +1,4 @@
-"""Page block that compares results with published results."""
+"""Page block that compares suite results with published results."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _COMPARED_SETTINGS = (
     "mode",
     "round",
 )
-"""Settings that are listed in a footnote if they differ from the published result."""
+"""Settings that a footnote lists if they differ between a suite result and the published result."""
 
 
 def published_block(
     rows: PageRows, ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks
 ) -> Block:
-    """Return a block with suite results and published results of the same workloads."""
+    """Return a block that compares suite results with published results."""
     title = "Comparison with published results"
     if not published:
         missing = (
@@ -66,7 +66,10 @@ def published_block(
 def _published_section(
     ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks
 ) -> Section:
-    """Return a table of published and suite results, with their differences as notes."""
+    """Return a table of published and suite results.
+
+    Notes describe how their settings differ.
+    """
     columns = (
         "devices",
         "nodes",
@@ -111,9 +114,9 @@ def _published_section(
 
 
 def _nearest_in_size(result: Result, published: Sequence[Result]) -> Result:
-    """Return the published result with the nearest number of devices.
+    """Return the published result whose number of devices is nearest.
 
-    The ratio of the numbers of devices measures the distance.
+    The distance is the ratio between the numbers of devices.
     """
     devices = result.devices or 1
     return min(published, key=lambda candidate: abs(math.log((candidate.devices or 1) / devices)))
@@ -135,5 +138,5 @@ def _differences(result: Result, published: Result) -> tuple[str, ...]:
 def published_overview_blocks(
     rows: PageRows, published: Sequence[Result], prices: Prices | None
 ) -> list[Block]:
-    """Return the overview of published results as blocks."""
+    """Convert the overview of published results to blocks."""
     return section_blocks(rows, published_overview(published, prices))

@@ -1,6 +1,6 @@
-"""Writes the HTML page of `suite published list`.
+"""Write the HTML page of `suite published list`.
 
-The page has an overview, a figure for each workload, and a table with every column.
+The page contains an overview, a figure for each workload, and a table with all columns.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from suite.results.views.section import Section, View
 def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> None:
     """Write a list of published results as a new HTML page.
 
-    The page has an overview, a figure for each workload, and a table with every column.
+    The page contains an overview, a figure for each workload, and a table with all columns.
 
     Args:
         view: The view of `suite published list`. The last section of the view is the list.
         out: Path of the new file.
-        ours: Results of this suite. Reference results are drawn on top of the published results.
+        ours: Results of this suite. Reference results are drawn in the figures of the published
+            results.
 
     Raises:
         ValueError: `out` exists.
@@ -41,10 +42,10 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
     drawn = [result for result in ours if is_reference(result)]
 
     def matching_filters(row: Columns) -> dict[str, Sequence[str]]:
-        """Return the filter values for which a result of this suite is also shown.
+        """Return the filter values for which the page also shows a result of this suite.
 
-        The result matches every division and submitter. The result also matches the rounds with its
-        target, or all rounds if no round has its target.
+        The result is shown for every division and every submitter. The result is also shown for the
+        rounds that have the same target, or for all rounds if no round has the same target.
         """
         alike = [result for result in results if _have_same_target(result, row)] or results
         return {
@@ -100,7 +101,7 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
 def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_out: int) -> str:
     """Return the first sentences of a page of published results.
 
-    The sentences contain the number of results and the rounds.
+    The sentences state the number of results and the rounds.
     """
     rounds = ", ".join(sorted({result.round for result in results}))
     submitters = count_text(len({result.submitter for result in results}), "submitter")
@@ -126,9 +127,9 @@ def _initial_filters(results: Sequence[Result], ours: Sequence[Result]) -> dict[
 
     The filters select a workload, a round, and the closed division.
 
-    If there are results of this suite, the workload is a workload of these results. The round is
-    the round with the most results of the same target. If several rounds have equally many results,
-    the latest round is selected.
+    If the page has results of this suite, the filter selects one of their workloads. The round is
+    the round with the most results that have the same target as a suite result. If several rounds
+    have equally many results, the latest of these rounds is selected.
     """
     chosen: dict[str, str] = {}
     remaining = list(results)

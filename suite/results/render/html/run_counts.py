@@ -1,4 +1,4 @@
-"""First sentence of the page: number of runs and number of successful runs."""
+"""First sentence of the page: the number of runs and the number of successful runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def _day(milliseconds: float) -> str:
 
 
 def _listed(names: Sequence[str], noun: str) -> str:
-    """Return a list of names, or their number: `MXNet and PyTorch`, `7 workloads`."""
+    """Return a list of names, or their number if there are many names.
+
+    Examples: `MXNet and PyTorch`, `7 workloads`.
+    """
     if len(names) > _MAX_NAMES:
         return count_text(len(names), noun)
     *first, last = names

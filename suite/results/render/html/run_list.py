@@ -1,9 +1,9 @@
 """List of runs on the page, as plain text.
 
-The list has a summary of each run, its settings, and its environment.
+The list contains a summary, the settings, and the environment of each run.
 
-Logs and their folders are untrusted. Every text is sanitized and limited in length, and every link
-is relative.
+Logs and their folders are untrusted, so every text is sanitized and limited in length, and every
+link is relative.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ from workloads.api import Json
 MAX_RUNS = 2_000
 """Maximum number of runs in the list. The tables include all runs."""
 _MAX_RUNS_WITH_DETAILS = 100
-"""Maximum number of runs whose settings are listed. Runs of the same result have the same
+"""Maximum number of runs whose settings are listed. The other runs usually have the same
 settings.
 """
 _MAX_LINES = 80
-"""Maximum number of lines in a list of details. A log may contain any number of keys."""
+"""Maximum number of lines in a list of details. The limit is needed because a log may contain any
+number of keys.
+"""
 _MAX_METRICS = 3
 _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")
-"""Displayed keys of run.json (docs/reference/log_format.md)."""
+"""Keys of run.json that the page displays (docs/reference/log_format.md)."""
 PART_NAMES: Mapping[str, str] = {
     "setup": "setup",
     "training": "training",
@@ -53,7 +55,7 @@ Lines = Iterable[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class RunView:
-    """Run in the form that the template needs."""
+    """A run in the format that the template needs."""
 
     number: int
     """Number of the run on the page."""
@@ -62,13 +64,13 @@ class RunView:
     succeeded: bool
     summary: str
     details: Mapping[str, Sequence[tuple[str, str]]]
-    """Heading and lines of each list of details. A line is a pair of name and value."""
+    """Maps the heading of each list of details to its lines. A line is a pair (name, value)."""
     files: Sequence[tuple[str, str]]
-    """Name and relative link of the log and of the log's folder."""
+    """Pairs (name, relative link) for the log and for the log's folder."""
 
 
 def run_views(runs: Sequence[Run], home: Path, number: Callable[[Run], int]) -> list[RunView]:
-    """Return the first MAX_RUNS runs in the form that the template needs.
+    """Convert the first MAX_RUNS runs to the format that the template needs.
 
     Args:
         runs: All runs of the page.
@@ -102,7 +104,7 @@ def _folder(run: Run) -> Path:
 
 
 def relative_link(path: Path, home: Path) -> str:
-    """Return a link to a file, relative to the folder `home` of the page.
+    """Return a link to a file, relative to the page's folder `home`.
 
     The link has no URL scheme and no markup characters.
     """
@@ -114,7 +116,7 @@ def relative_link(path: Path, home: Path) -> str:
 
 
 def subject_text(row: Columns) -> str:
-    """Return workload, framework, and devices: `NCF with PyTorch on 2 devices`.
+    """Describe workload, framework, and devices: `NCF with PyTorch on 2 devices`.
 
     Unknown values are omitted.
     """
@@ -150,9 +152,9 @@ def _measured(run: Run) -> Iterator[str]:
 
 
 def parts_lines(parts: TimeParts | None) -> Iterator[tuple[str, str]]:
-    """Yield the components of a time with their fractions: `("setup", "1.7 s (20 %)")`.
+    """Yield the components of a run time with their fractions.
 
-    Components of zero seconds are omitted.
+    Example: `("setup", "1.7 s (20 %)")`. Components of zero seconds are omitted.
     """
     if parts is None or not parts.total:
         return
@@ -167,7 +169,7 @@ def parts_lines(parts: TimeParts | None) -> Iterator[tuple[str, str]]:
 
 
 def _details(run: Run, folder: Path) -> dict[str, list[tuple[str, str]]]:
-    """Return the non-empty lists of details by heading."""
+    """Return the details of a run as a mapping from heading to lines, without empty lists."""
     lists: dict[str, Lines] = {
         "Parts of the time": parts_lines(None if run.record is None else time_parts(run.record)),
         "Settings": _settings(run),
@@ -227,9 +229,9 @@ def _environment(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
-    """Yield nested objects as pairs such as (`versions numpy`, value).
+    """Flatten nested objects to pairs such as (`versions numpy`, value).
 
-    Lists and deeper objects are not flattened.
+    Lists, and objects below the given depth, are not flattened.
     """
     if isinstance(value, Mapping) and depth > 0:
         for key, inner in list(value.items())[:_MAX_LINES]:
@@ -241,7 +243,7 @@ def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
 def _bounded(lines: Lines) -> list[tuple[str, str]]:
     """Return the first lines that have a value, sanitized.
 
-    A final line contains the number of omitted lines.
+    If lines are omitted, a final line contains their number.
     """
     lines_with_value = [
         (clean(str(name), 60), _text(value))

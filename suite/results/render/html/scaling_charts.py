@@ -1,4 +1,4 @@
-"""Charts over numbers of devices.
+"""Charts whose x axis is the number of devices.
 
 The charts show time to target, factors of a speedup, components of the time, cost, published
 results, and predictions.
@@ -26,7 +26,9 @@ from suite.results.text import clean
 from suite.results.views.overview import is_reference
 
 _MAX_CURVES = 12
-"""Maximum number of suite curves in a figure. The same limit applies to published curves."""
+"""Maximum number of curves of suite results in a figure. The same limit applies to curves of
+published results.
+"""
 _MAX_BARS = 40
 _PARTS = ("setup", "training", "waiting for data", "evaluation", "other")
 
@@ -36,13 +38,14 @@ def scaling_charts(
 ) -> list[Chart]:
     """Return a chart of time to target over devices for each group of results.
 
-    Only groups with several device counts have a chart.
+    Groups with a single device count have no chart.
 
     Args:
         results: Results of this suite.
-        published: Published results. Published results of the same workload are drawn if the group
-            has reference runs on GPUs. A single device count is then sufficient.
-        looks: Looks of all results.
+        published: Published results. If a group has reference runs on GPUs, the published results
+            of the same workload are also drawn. In this case, a single device count is sufficient
+            for a chart.
+        looks: Styles of all results.
     """
     figures = []
     for members in groups(results):
@@ -77,13 +80,13 @@ def scaling_charts(
 def _distance(curve: Series[Result], counts: Sequence[int]) -> float:
     """Return the distance between the device counts of a curve and `counts`.
 
-    The distance is the logarithm of a ratio.
+    The distance is the logarithm of the ratio of two device counts.
     """
     return min(abs(math.log(result.device_count / count)) for result in curve for count in counts)
 
 
 def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list[Chart]:
-    """Return charts of the cost of a result over devices."""
+    """Return charts of the cost of each result over devices."""
 
     def point(result: Result) -> Point:
         return Point(float(result.device_count), prices.cost(result) or 0.0, result)
@@ -98,7 +101,7 @@ def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list
 
 
 def _curves(results: Iterable[Result]) -> list[Series[Result]]:
-    """Return the series of results that have times, with the longest series first."""
+    """Return the series of results that have times to target, longest series first."""
     return sorted(all_series(with_time(results)), key=len, reverse=True)
 
 
@@ -117,9 +120,10 @@ def _over_devices(
     point: Callable[[Result], Point],
     **options: Any,
 ) -> list[Chart]:
-    """Return the chart of a quantity with a curve for each series.
+    """Return a chart of a quantity over devices, with a curve for each series.
 
-    The target is added to the label of a series if no series of this suite has the same target.
+    The label of a series includes the target if the target differs from the targets of all suite
+    series.
     """
     marks: list[Mark] = []
     firsts = [curve.fewest for curve in curves if curve.fewest.profile]
@@ -144,7 +148,8 @@ def _over_devices(
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     """Return a chart of the factors of each speedup.
 
-    The factors are time per epoch, number of epochs, and setup if the logs separate setup.
+    The factors are the time per epoch, the number of epochs, and the setup time if the logs contain
+    it.
     """
     figures = []
     for members in groups(results):
@@ -179,7 +184,7 @@ def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
 def parts_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     """Return a chart of the components of each time to target.
 
-    Only results whose logs separate setup are included.
+    Only results whose logs contain the components are included.
     """
     slots = dict(zip(_PARTS, (charts.OF_SETUP, *charts.PARTS, charts.OTHER_SLOT), strict=True))
     figures = []
@@ -207,9 +212,9 @@ def _bars_of_parts(
 
     Args:
         quantity: Quantity in the title.
-        bars: Name, result, and a value for each component.
-        slots: Color slot of each component by its label.
-        y_label: Label of the axis of values.
+        bars: For each bar, the name, the result, and a value for each component.
+        slots: Maps the label of each component to its color slot.
+        y_label: Label of the value axis.
         kind: `ratios` or `parts`.
     """
     shown = bars[:_MAX_BARS]
@@ -235,12 +240,12 @@ def workload_charts(
 ) -> list[Chart]:
     """Return a chart of time to target over accelerators for each workload.
 
-    The chart has a point for each result. An accelerator has the same color and shape in all
+    The chart shows a point for each result. An accelerator has the same color and shape in all
     charts.
 
     Args:
         published: Published results.
-        suite_results: Results of this suite. Reference results are drawn on top of the published
+        suite_results: Results of this suite. Reference results are drawn in front of the published
             results. Results with a different target have a separate label.
     """
     listed = with_time((*published, *filter(is_reference, suite_results)))
@@ -293,7 +298,7 @@ def workload_charts(
 def prediction_charts(prediction: Prediction) -> list[Chart]:
     """Return charts of time per epoch and scaling efficiency over devices.
 
-    If the times are unknown, the first chart shows throughput.
+    If the times per epoch are unknown, the first chart shows throughput.
     """
     rows, profile = prediction.rows, prediction.results[0].profile
     has_times = all(row.seconds_per_epoch is not None for row in rows)
@@ -307,7 +312,7 @@ def prediction_charts(prediction: Prediction) -> list[Chart]:
         "note": " ".join([prediction.how, *prediction.notes[:1]]),
         "kind": "powers",
     }
-    styles = {  # Measured points are gray and hollow, like published results.
+    styles = {  # Measured points are drawn in gray and hollow, like published results.
         MEASURED: Style(MEASURED, charts.OTHER_SLOT, published=True),
         PREDICTION: Style(PREDICTION, charts.PARTS[0]),
     }

@@ -1,6 +1,6 @@
-"""Charts of studies and of all-reduces.
+"""Charts of studies and of all-reduce measurements.
 
-The charts are curves over a numeric key, bars over names, and validation loss over time.
+The charts show curves over a numeric key, bars for non-numeric keys, and validation loss over time.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from suite.results.views.study_view import StudyResult
 
 _MAX_BARS = 40
 _MAX_MISSING = 12
-"""Maximum number of study lines without a measurement that a note lists."""
+"""Maximum number of unmeasured study lines that a note lists."""
 _LOSSES = ("eval_loss", "loss")
-"""Metrics of validation loss. The first metric in the log is drawn."""
+"""Metrics of validation loss. The charts show the first of these metrics that the log contains."""
 Member = tuple[StudyLine, Result, charts.Look]
-"""A measured line of a study with its result and its look."""
+"""A tuple (measured line of a study, its result, its styles)."""
 
 
 def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
@@ -45,8 +45,8 @@ def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
 
     Args:
         study: A study with the results of its lines.
-        looks: Looks of the results on the page. A line of a study may contain only some of the runs
-            of such a result.
+        looks: Styles of the results on the page. A line of a study may contain only some of the
+            runs of such a result.
     """
     if not study.measured or not study.keys:
         return []
@@ -67,9 +67,9 @@ def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
 
 
 def _looks_of_lines(study: StudyResult, looks: charts.Looks) -> list[charts.Look]:
-    """Return the look of each measured line.
+    """Return the styles of each measured line.
 
-    The values of their keys are added to labels that would otherwise be equal.
+    If several labels would be equal, the values of the lines' keys are added.
     """
     all_looks = {**charts.looks(study.results), **looks}
     found = [all_looks[result.key] for result in study.results]
@@ -108,7 +108,10 @@ def _charts(
 
 
 def _number(line: StudyLine, key: str) -> float | None:
-    """Return the value of a key as a number. A batch is converted to samples per device."""
+    """Return a line's value of a study key as a number.
+
+    A batch size is converted to samples per device.
+    """
     number = re.search(r"(\d+(?:\.\d+)?)$", line.values[key])
     if number is None:
         return None
@@ -120,14 +123,14 @@ def _number(line: StudyLine, key: str) -> float | None:
 
 
 def _other_values(line: StudyLine, *keys: str) -> str:
-    """Return the values of all keys except `keys` as text."""
+    """Return a line's values of all study keys except `keys` as text."""
     return ", ".join(
         _value_text(key, text) for key, text in line.values.items() if key not in keys and text
     )
 
 
 def _value_text(key: str, text: str) -> str:
-    """Return a value, preceded by the name of its key if the value alone is unclear.
+    """Return a value, preceded by the name of its key if the value alone would be unclear.
 
     Unclear values are numbers, `all`, `true`, and `false`.
     """
@@ -138,9 +141,9 @@ def _value_text(key: str, text: str) -> str:
 
 
 def _common_keys(study: StudyResult) -> list[str]:
-    """Return the keys that have the same value in all lines of a study.
+    """Return the study keys that have the same value in all lines.
 
-    Labels omit these keys. The result is empty for a study with a single line.
+    Labels omit these keys. The list is empty for a study with a single line.
     """
     if len(study.lines) < 2:
         return []
@@ -148,7 +151,10 @@ def _common_keys(study: StudyResult) -> list[str]:
 
 
 def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return a chart over the first key, with a curve for each combination of other keys."""
+    """Return a chart over the study's first key.
+
+    The chart has a curve for each combination of the other keys' values.
+    """
     context, x = StudyContext(study.measured), study.keys[0]
     members: list[Member] = list(zip(study.measured, study.results, looks, strict=True))
     marks: list[charts.Mark] = []
@@ -171,12 +177,12 @@ def _curve_style(
 ) -> charts.Style:
     """Return the style of a curve.
 
-    The label of the curve is the label of its results in scaling charts.
+    By default, the curve has the same label as its results in scaling charts.
 
     Args:
-        values: Values of all other keys. These values become the label if the results have
-            different labels, or if the label is already used.
-        members: The lines of the curve.
+        values: Values of all study keys except the key on the x axis. These values become the label
+            if the results have different labels, or if another curve already has the default label.
+        members: The measured lines on the curve.
         styles: Styles of the previous curves.
     """
     look = members[0][2]
@@ -191,7 +197,7 @@ def _curve_style(
 
 
 def _missing_note(study: StudyResult) -> str:
-    """Return a note on lines without a measurement and the reasons.
+    """Return a note that lists the unmeasured lines with the reasons.
 
     The note is empty if all lines were measured.
     """
@@ -207,7 +213,7 @@ def _missing_note(study: StudyResult) -> str:
 
 
 def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return a bar chart, or one bar chart per mode if the study has several modes."""
+    """Return a bar chart, or a bar chart for each mode if the study has several modes."""
     context, common = StudyContext(study.measured), _common_keys(study)
     remaining = iter(looks)
     members = [(line, next(remaining) if line.result is not None else None) for line in study.lines]
@@ -236,7 +242,7 @@ def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> lis
 def _loss_charts(study: StudyResult, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """Return charts of validation loss over epochs and over seconds.
 
-    Each line of the study is a curve. The result is empty if the loss was not measured.
+    Each line of the study is a curve. The list is empty if the loss was not measured.
     """
     drawn: list[charts.Chart] = []
     for x, scale in (("epochs", None), ("seconds", 1.0)):
@@ -273,7 +279,7 @@ def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
 
 
 def _bandwidths(times: AllReduceTime) -> Iterator[tuple[float, float]]:
-    """Yield the message size in bytes and the bus bandwidth in GB/s."""
+    """Yield pairs (message size in bytes, bus bandwidth in GB/s)."""
     for size in times.sizes:
         yield (
             size.size_bytes,

@@ -1,10 +1,10 @@
-"""Converts charts to Vega-Lite specifications.
+"""Convert charts to Vega-Lite specifications.
 
-The browser draws a specification on the page, and vl-convert draws the same specification as SVG
+The browser draws a specification on the page, and vl-convert draws the same specification to SVG
 and PNG files.
 
-A declarative specification also works under a content security policy without eval. vl-convert
-contains the scripts of Vega-Lite, so no download is necessary.
+Vega-Lite specifications also work under a content security policy that forbids `eval`. vl-convert
+contains the scripts of Vega-Lite, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ SERIES_COLORS = (
 )
 """Color of each slot.
 
-Six colors are for frameworks. The other colors are for a total, components of time, and factors of
-a speedup.
+Six colors are for frameworks. All other colors are for a total, the components of a time, and the
+factors of a speedup.
 
-The hues are those of Okabe and Ito, which color-blind readers can distinguish. The hues are
-darkened until text has a contrast of 4.5 : 1 on white. The style sheet has lighter colors for a
-dark page.
+The hues are those of Okabe and Ito, which color-blind readers can distinguish. The colors are
+darkened until text has a contrast of 4.5 : 1 on white. The style sheet defines lighter colors for
+the dark theme.
 """
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
 CSS_VARIABLES: Mapping[str, str] = {
     **{color: f"--c{slot}" for slot, color in enumerate(SERIES_COLORS)},
     **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
 }
-"""CSS variable that replaces each color on the page.
+"""Maps each color to the CSS variable that replaces it on the page.
 
-Figure files have the colors of the light theme.
+In figure files, the colors of the light theme are used directly.
 """
 _SHAPES = {
     "circle": "M0-4A4 4 0 1 1 0 4A4 4 0 1 1 0-4",
@@ -62,44 +62,43 @@ _SHAPES = {
     "triangle-down": "M0 4L4-3.5H-4Z",
     "cross": "M-1.5-4.5H1.5V-1.5H4.5V1.5H1.5V4.5H-1.5V1.5H-4.5V-1.5H-1.5Z",
 }
-"""Outline of each marker in legends of the page, within 10 by 10 pixels. The keys are Vega's
-names of the charts.SHAPES markers.
-"""
+"""Maps Vega's name of each marker to its outline in the page's legends, within 10 by 10 pixels."""
 _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
 _WIDTH, _HEIGHT = 420, 260
 STEP = 34
-"""Height in pixels of a bar with its name above it and the gap below it."""
+"""Total height in pixels of a bar, the name above the bar, and the gap below the bar."""
 _MARKER_SIZE = 40.0
 """Size of a marker in square pixels."""
 _MAX_MARKERS = 20
-"""Maximum number of points of a curve with markers. Longer curves have no markers."""
+"""Maximum number of points of a curve that is drawn with markers. Longer curves have no markers."""
 _LOGARITHMIC = {"x": 3.0, "y": 10.0}
-"""Minimum ratio of the largest to the smallest value for a logarithmic axis, by axis.
+"""For each axis, minimum ratio of the largest to the smallest value at which the axis is
+logarithmic.
 
 A linear axis of times or rates begins at zero.
 """
 _INSET = 5
 """Padding in pixels at the ends of an axis, so that no marker is cut off."""
 _NEAR = 0.07
-"""Minimum distance of two lines with texts, as a fraction of the figure's height. Texts of closer
-lines would overlap.
+"""Minimum distance between two target lines as a fraction of the figure's height. Below this
+distance, the texts at the lines would overlap.
 """
 _FURTHER_COLORS = (0, 1, 2, 3, 4, 5, 8, 7, 11, 9, 10, 6)
-"""Color slots for series whose color is already used in their figure.
+"""Color slots for series whose default color is already used in the figure.
 
-Clearly different hues come first, and the color of a total comes last.
+Clearly different hues come first, and the color for totals comes last.
 """
 _PNG_SCALE = 2.0
 """Number of PNG pixels per SVG pixel in each direction."""
 IDEAL, TARGET, UNMARKED, TARGET_ABOVE = 1, 2, 3, 4
-"""Values of `k`, the kind of a mark: ideal scaling, target with text below its line, point
+"""Kinds of marks (column `k`): point of ideal scaling, target with text below its line, point
 without a marker, and target with text above its line.
 """
 Json = Any
 Paint = Callable[[str], str]
-"""Function that maps a color of a figure file to the color to draw."""
+"""Function that maps a color of the light theme to the color that is drawn."""
 
 
 @functools.cache
@@ -111,9 +110,9 @@ def scripts() -> str:
 def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> dict[str, list[Json]]:
     """Return the points of a chart as columns.
 
-    The columns are the series `s`, the number `p` of the curve, `x`, `y`, `low`, `high`, the `name`
-    of a bar, its `text`, the number of its `row`, and the kind `k`. Empty columns are omitted,
-    except `s`.
+    The columns are the index `s` of the series, the number `p` of the curve, `x`, `y`, `low`,
+    `high`, the `name` of a bar, the `text` of the bar, the number `row` of the run or result, and
+    the kind `k` of the mark. Empty columns are omitted, except `s`.
 
     Args:
         chart: The chart.
@@ -176,16 +175,16 @@ def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> di
 def _ideal_scaling(first: Point, last: Point) -> list[Point]:
     """Return points of ideal scaling between two numbers of devices.
 
-    The curve of ideal scaling is not straight on linear axes.
+    Several points are needed, because ideal scaling is a curved line on linear axes.
     """
     devices = [first.x * (last.x / first.x) ** (step / 12) for step in range(13)]
     return [Point(x, first.y * first.x / x, first.row) for x in devices]
 
 
 def _targets_with_text_above(chart: Chart) -> set[float]:
-    """Return the targets whose text would overlap the text of the next lower target.
+    """Return the targets whose text is drawn above the target line.
 
-    The text of these targets is drawn above the line instead of below the line.
+    Text below the line would overlap the text of the next lower target.
     """
     heights = [point.y for _, _, point in chart.marks] + [point.y for point in chart.targets]
     near = _NEAR * (max(heights) - min(heights))
@@ -198,8 +197,9 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
 
     Args:
         chart: The chart.
-        on_page: True for the page. The specification then omits data, title, and legend, which the
-            page provides, and uses the colors of the page.
+        on_page: True for a specification that is embedded in the page. This specification omits the
+            data, the title, and the legend, which the page provides, and uses the colors of the
+            page.
     """
     paint: Paint = _page_color if on_page else str
     drawn = marks(chart)
@@ -260,8 +260,8 @@ def _colors(chart: Chart) -> list[str]:
 
     The lines of a figure have distinct colors if there are enough colors.
 
-    The first series of a framework has the framework's color in every figure. Each further series
-    gets a color that no other series of the figure has.
+    The first series of a framework has the framework's color in every figure. Further series of the
+    framework get colors that no other series in the figure has.
     """
     preferred = [_color(style) for style in chart.styles]
     if not _has_lines(chart):
@@ -282,9 +282,9 @@ def _colors(chart: Chart) -> list[str]:
 
 
 def look(chart: Chart) -> list[dict[str, Json]]:
-    """Return each style of a chart for the legend of the page.
+    """Return a legend entry for each style of a chart.
 
-    An entry has a name, a color, a marker, and a line style.
+    A legend entry consists of a name, a color, a marker, and a line style.
     """
     found = []
     styles = [] if chart.kind == "bars" else chart.styles
@@ -303,17 +303,18 @@ def look(chart: Chart) -> list[dict[str, Json]]:
 
 
 SHAPE = {"field": "marker", "type": "nominal", "scale": None}
-"""Encoding of the markers of lines.
+"""Encoding of the markers on lines.
 
-The encoding has no scale, so the legend shows only the dashes of the lines.
+The encoding has no scale, so that the legend shows only the dash patterns of the lines.
 """
 
 
 def _marker(chart: Chart) -> dict[str, Json]:
-    """Return the transform that assigns the marker of its series to each point of a line.
+    """Return the transform that assigns a marker to each point of a line.
 
-    The transform uses two lists instead of an object. A JavaScript object has inherited keys such
-    as `__proto__` and `constructor`, which may also be the names of series.
+    The marker depends on the series. The transform maps series to markers with two lists instead of
+    a JavaScript object. An object has inherited keys such as `__proto__` and `constructor`, which
+    could also be names of series.
     """
     names, shapes = (
         [style.label for style in chart.styles],
@@ -326,7 +327,7 @@ def _marker(chart: Chart) -> dict[str, Json]:
 
 
 def _shape_in_legend(chart: Chart, color: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the encoding of markers that share a legend with the colors."""
+    """Return the encoding of markers in a legend that also shows the colors."""
     shapes = [_shape(style) for style in chart.styles]
     return {**color, "scale": {"domain": color["scale"]["domain"], "range": shapes}}
 
@@ -354,13 +355,13 @@ def _axis(
 ) -> dict[str, Json]:
     """Return the definition of an axis, which is logarithmic or linear.
 
-    The axis is logarithmic if this is allowed, all values are positive, and the values span a large
-    enough ratio.
+    The axis is logarithmic if `logarithmic` is True, all values are positive, and the ratio of the
+    largest to the smallest value is large enough (`_LOGARITHMIC`).
 
     Args:
         field: `x` or `y`.
         title: Text next to the axis.
-        values: The drawn values. Up to eight integers on a logarithmic `x` axis become its ticks.
+        values: The drawn values. On a logarithmic `x` axis, up to eight integers become the ticks.
         logarithmic: True if the axis may be logarithmic.
         zero: True if a linear axis begins at zero.
     """
@@ -379,7 +380,7 @@ def _axis(
             scale, axis["format"] = {"type": "log", "nice": False, "padding": 12}, ",.6~r"
         elif not zero:
             scale |= {"nice": False, "padding": 12}
-    # An inset is used, because padding would extend the axis below zero.
+    # An inset is used instead of padding, which would extend the axis below zero.
     if zero and "type" not in scale:
         pixels = (
             [{"expr": f"height - {_INSET}"}, _INSET]
@@ -402,12 +403,12 @@ def _curves(
     y = _axis(
         "y", chart.y_label, heights, logarithmic=logarithmic, zero=chart.from_zero or logarithmic
     )
-    if timed:  # The page sets the limits when the user drags over the figure.
+    if timed:  # The page sets the axis limits when the user drags over the figure.
         x["scale"] |= {"domainMin": {"expr": "from"}, "domainMax": {"expr": "to"}, "nice": False}
         y["scale"] |= {} if chart.from_zero else {"padding": _INSET}
     dash = color | {
         "scale": color["scale"] | {"range": [*map(_dash, chart.styles)]}
-    }  # Colors and dashes share a legend.
+    }  # Colors and dash patterns are combined in one legend.
     place = {"x": x, "y": y, "color": color}
 
     def layer(
@@ -508,8 +509,7 @@ def _curves(
 
 
 def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
-    # The name of a bar is above the bar, because on a phone there is no width for it next to the
-    # bar.
+    # The name is above the bar, because a phone screen is too narrow for a name next to the bar.
     above = {
         "labelAlign": "left",
         "labelBaseline": "bottom",
@@ -525,10 +525,11 @@ def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, 
     )
     place = {"y": y, "x": x, "color": color}
     common = {"tooltip": {"content": "data"}, "yOffset": 7}
-    x["scale"].pop("range", None)  # Bars begin at the left edge, like their names.
+    x["scale"].pop("range", None)  # bars begin at the left edge, like the names above them
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
-        # Each name has a tick at a factor of 1. A line over the whole height would cross the names.
+        # Each named line has a tick at the factor 1. A line over the whole height of the chart
+        # would cross the names.
         tick = {
             "type": "tick",
             "orient": "vertical",
@@ -541,7 +542,7 @@ def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, 
         product = {
             "test": f"datum.s === {json.dumps(chart.styles[0].label)}",
             "value": 200,
-        }  # The total is drawn larger than its factors.
+        }  # the total is drawn larger than its factors
         size = {"condition": product, "value": 60}
         point = {"type": "point", "filled": False, "strokeWidth": 2.5, "opacity": 1, **common}
         return [
@@ -576,14 +577,14 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
         "view": {"stroke": None},
         "font": "inherit" if on_page else _FONT,
         "background": None if on_page else PAPER,
-        # The page has a description and the table of a figure. A screen reader would otherwise read
-        # out a thousand marks.
+        # The page provides a description and a table for each figure. Without this setting, a
+        # screen reader would read out a thousand marks.
         "aria": False,
     }
 
 
 def write_figures(charts: Sequence[Chart], folder: Path) -> None:
-    """Write each chart on a white background to a new folder.
+    """Write each chart with a white background to files in a new folder.
 
     The file names are `01-TITLE.svg` and `01-TITLE.png`.
 
@@ -610,7 +611,7 @@ def svg(chart: Chart) -> str:
 
 
 def refuse_full(folder: Path) -> None:
-    """Raise ValueError if the path for figures is a file or a non-empty folder."""
+    """Raise ValueError if `folder` is a file or a folder that is not empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(
             f"--figures {folder}: expected a new or empty folder. Set a different folder"

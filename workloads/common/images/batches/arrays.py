@@ -25,9 +25,9 @@ from workloads.common.manifest import Manifest
 
 SPLITS = ("train", "val")
 FORM = "arrays"
-"""Value of `form` in the manifest's options."""
+"""Value of `form` in the manifest's options for data sets of arrays."""
 IMAGES_PER_TASK = 64
-"""Number of images that are copied per task. Copying an image takes a microsecond."""
+"""Number of images that a task of the thread pool copies. Copying an image takes a microsecond."""
 
 Split = tuple[UInt8s, npt.NDArray[Any]]
 """Images and integer labels of a split."""
@@ -58,7 +58,7 @@ def read(folder: Path, split: str, count: int) -> Split:
 
 
 class ArrayDataset(manifests.Prepared):
-    """Data set that is prepared as arrays."""
+    """Data set of small images that is stored as arrays."""
 
     image_size: int
     """Width and height of the images in pixels."""
@@ -82,7 +82,7 @@ class ArrayDataset(manifests.Prepared):
 
         Args:
             splits: Images and labels of each split.
-            source: Name of the source in the manifest.
+            source: Name of the data's source in the manifest.
             classes: Number of classes.
             destination: Folder of the prepared data.
             notes: Notes for the manifest.
@@ -132,9 +132,9 @@ class ArrayDataset(manifests.Prepared):
 
 
 class ArrayData(ImageData):
-    """`workloads.api.DataPipeline` over arrays.
+    """Data pipeline (`workloads.api.DataPipeline`) of a data set of arrays.
 
-    The batches have the form of `labelled.ImageNetData`.
+    The batches have the same arrays as the batches of `labelled.ImageNetData`.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ArrayData(ImageData):
         super().__init__(settings, dataset_info, worker, seed)
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
-        """Read sizes and labels. The images remain memory-mapped."""
+        """Read image sizes and labels. The pixels remain memory-mapped."""
         count = (
             self.dataset_info.train_samples
             if split == "train"
@@ -169,7 +169,7 @@ class ArrayData(ImageData):
         return arrays, self.pool.start(copy, len(images), IMAGES_PER_TASK)
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """Copy the image unchanged."""
+        """Copy the image unchanged to `out`."""
         out[:] = pixels
 
     def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:

@@ -1,11 +1,12 @@
 """Random crops and flips of the reference, computed from hashes.
 
-The hashes are integer hashes of (seed, epoch, image), so the results are equal in every framework.
+The random numbers are integer hashes of (seed, epoch, image), so crops and flips are identical in
+every framework.
 
 The crop follows `tf.image.sample_distorted_bounding_box` with the whole image as the only object,
-as the reference calls it (imagenet_preprocessing.py). First the aspect ratio is drawn, then the
-height between the heights of the smallest and the largest area, then the position. Therefore the
-height is distributed uniformly, not the area.
+as the reference calls it (imagenet_preprocessing.py). First the aspect ratio is drawn. Then the
+height is drawn between the heights of the smallest and the largest area. Last, the position is
+drawn. The height is therefore distributed uniformly, not the area.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from workloads.common.arrays import Bools, Int64s
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 ASPECTS = (0.75, 1.33)
-"""Minimum and maximum of width divided by height."""
+"""Minimum and maximum aspect ratio (width / height) of a crop."""
 LARGEST_AREA = 1.0
 LEAST_COVERED = 0.1
-"""Minimum fraction of the object, here the whole image, that a crop must cover. Smaller crops are
-drawn again.
+"""Minimum fraction of the object, which is the whole image, that a crop must cover. A crop that
+covers less is drawn again.
 """
 ATTEMPTS = 100
-"""Maximum number of draws. If all draws fail, the whole image is used."""
+"""Maximum number of attempts to draw a crop. If all attempts fail, the whole image is used."""
 
 
 def crop_boxes(
@@ -64,7 +65,7 @@ def flips(seed: int, epoch: int, images: npt.ArrayLike) -> Bools:
 def _attempt(
     key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float
 ) -> tuple[Int64s, Bools]:
-    """Draw boxes (n, 4) once, with a flag for each box that satisfies the conditions."""
+    """Draw boxes (n, 4) once, with a flag for each box that satisfies the crop conditions."""
     drawn = uniform(bits(key, np.arange(4)[:, None], image))
     aspect = ASPECTS[0] + (ASPECTS[1] - ASPECTS[0]) * drawn[0]
     area = (width * height).astype(np.float64)
@@ -76,8 +77,8 @@ def _attempt(
     shortest = np.minimum(np.rint(np.sqrt(smallest / aspect)), tallest)
     box_height = shortest + np.floor(drawn[1] * (tallest - shortest + 1))
     box_width = np.rint(box_height * aspect)
-    # Rounding may lead to an area slightly outside of the range. As in the reference, the height is
-    # then changed by one pixel.
+    # Rounding may lead to an area slightly outside of the allowed range. As in the reference, the
+    # height is then changed by one pixel.
     box_height += box_width * box_height < smallest
     box_width = np.rint(box_height * aspect)
     box_height -= box_width * box_height > largest

@@ -18,9 +18,9 @@ class ClassifierWorkload(ImageWorkload):
         return {"label": ArraySpec((count,), "int32")}
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return whether each image is classified correctly, without padding.
+        """Return whether each image is classified correctly. Padding is excluded.
 
-        `logits` are (B, classes).
+        The array `logits` in `outputs` has the shape (B, classes).
         """
         correct = np.argmax(outputs["logits"], axis=1) == batch.arrays["label"]
         return {"correct": correct[batch.arrays["valid"]]}

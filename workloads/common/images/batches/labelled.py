@@ -62,14 +62,14 @@ class ImageNetData(ImageData):
         return arrays, self.pool.start(work, len(images))
 
     def _boxes(self, images: Int64s, epoch: int) -> Int64s:
-        """Return the random crops (n, 4) of images (n,)."""
+        """Return the random crops (n, 4) of images (n,) in an epoch."""
         widths, heights = self.images.width[images], self.images.height[images]
         return crop_boxes(self.seed, epoch, images, widths, heights, self.area_minimum)
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """Write the center of the image, after resizing its shorter side to `resize_size`.
+        """Resize the shorter side of an image to `resize_size`, and write the center to `out`.
 
-        The size is computed as in the reference (see `resize.evaluation_size`).
+        The resized shape is computed as in the reference (see `resize.evaluation_size`).
         """
         central_into(pixels, out, self.resize_size)
 

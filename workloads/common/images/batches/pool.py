@@ -1,7 +1,7 @@
 """Prefetches image batches with threads.
 
-Each image is written directly to its slot in the batch. The memory is bounded by the batches in
-progress plus the batches that the consumer still references.
+Each image is written directly to its slot in the batch. The memory use is limited to the batches in
+progress and the batches that the consumer still references.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from workloads.common.images.jpeg import Reader
 T = TypeVar("T")
 
 IMAGES_PER_TASK = 8
-"""Number of images per task, which take about 5 ms. The overhead is small, and all threads finish a
-batch at nearly the same time.
+"""Number of images that a task of the thread pool decodes in about 5 ms. With this task size, the
+overhead is small, and all threads finish a batch at nearly the same time.
 """
 BATCHES_AHEAD = 3
-"""Number of batches in progress or finished, in addition to the consumer's current batch."""
+"""Number of prefetched batches, in progress or finished, in addition to the consumer's current
+batch.
+"""
 
 
 class Buffers:
@@ -35,8 +37,8 @@ class Buffers:
 
     The memory of an array is reused as soon as the array is no longer referenced. Arrays of
     different shapes share the pool, for example batches of landscape and portrait images. Views of
-    an array, and framework tensors that share its memory, keep the array alive. Therefore memory
-    that is still in use is never overwritten.
+    an array, and framework tensors that share its memory, keep the array alive. The pool therefore
+    never overwrites memory that is still in use.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -54,15 +56,15 @@ class Buffers:
         except IndexError:
             memory = np.empty(self._bytes, np.uint8)
             self.allocated += 1
-        # A view of `memory` would not work, because NumPy would let views of the view refer
-        # directly to `memory` instead of this array.
+        # NumPy lets views of a view refer directly to the base array. The array is therefore not a
+        # view of `memory`, so that views of the array keep the array itself alive.
         array = np.frombuffer(memory.data[:size], np.uint8)
         weakref.finalize(array, self._free.append, memory).atexit = False
         return array.reshape(shape)
 
 
 class ReaderPool:
-    """Pool of threads that each have a separate `Reader`."""
+    """Pool of threads. Each thread has a separate `Reader`."""
 
     def __init__(self, threads: int) -> None:
         cv2.setNumThreads(1)
@@ -75,7 +77,7 @@ class ReaderPool:
     ) -> list[Future[None]]:
         """Start `work(reader, i)` for i in 0 … count - 1.
 
-        Each task processes `at_once` values of i.
+        Each task of the thread pool processes `at_once` values of i.
         """
         ranges = [range(first, min(first + at_once, count)) for first in range(0, count, at_once)]
         return [self._executor.submit(self._run, work, numbers) for numbers in ranges]
@@ -94,7 +96,7 @@ class ReaderPool:
 
 
 class BatchesAhead(Generic[T]):
-    """Iterator that starts up to `depth` items ahead of the consumer.
+    """Iterator that prepares up to `depth` items before the consumer requests them.
 
     `begin` yields each item with the tasks that complete the item. If a task fails, the consumer
     receives the error of the first failed task.
@@ -117,12 +119,12 @@ class BatchesAhead(Generic[T]):
             if not self._waiting:
                 raise StopIteration
             item, tasks = self._waiting.popleft()
-            # The call wakes this thread only once, not for each task.
+            # The call wakes this thread only once per batch, not once per task.
             wait(tasks, return_when=FIRST_EXCEPTION)
             for task in tasks:
                 task.result()
-            # The queue is filled after the item is removed, so that the item does not count towards
-            # `depth`.
+            # The queue is filled after the current item is removed, so that the current item does
+            # not count towards `depth`.
             self._fill()
         return item
 
@@ -140,7 +142,7 @@ class BatchesAhead(Generic[T]):
                 wait(tasks)
 
     def close(self) -> None:
-        """Cancel the waiting tasks and start no further items."""
+        """Cancel the tasks that have not started, and start no further items."""
         self._begin = iter(())
         with self._lock:
             for _, tasks in self._waiting:

@@ -1,7 +1,7 @@
 """Ten outlines as closed polygons (n, 2) float64 within the unit disc.
 
-x points right, and y points down. Coordinates are rounded to multiples of 1/1024, so that
-differences between mathematical libraries cannot change the drawing.
+The x axis points right, and the y axis points down. Coordinates are rounded to multiples of 1/1024,
+so that differences between mathematical libraries cannot change the drawing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workloads.common.arrays import Float64s
 
 GRID = 1024
 POINTS = 72
-"""Number of points of a curved outline."""
+"""Number of vertices of a curved outline."""
 
 
 def _polygon(points: list[tuple[float, float]]) -> Float64s:
@@ -25,16 +25,17 @@ def _polygon(points: list[tuple[float, float]]) -> Float64s:
 def _curve(
     radius: Callable[[float], float], start: float = 0.0, end: float = 2 * math.pi
 ) -> list[tuple[float, float]]:
-    """Return points (r cos t, r sin t) for t from `start` to `end`, including both.
+    """Return points (r cos t, r sin t) for t from `start` to `end`, including both ends.
 
-    For a closed curve, the last point repeats the first point, which does not affect the drawing.
+    For a closed curve, the last point repeats the first point. The repeated point does not change
+    the drawing.
     """
     angles = [start + (end - start) * i / POINTS for i in range(POINTS + 1)]
     return [(radius(t) * math.cos(t), radius(t) * math.sin(t)) for t in angles]
 
 
 def _star() -> list[tuple[float, float]]:
-    """Return a five-pointed star with a point at the top."""
+    """Return a five-pointed star with a tip at the top."""
     radii = (1.0, 0.42)
     return [
         (radii[i % 2] * math.sin(math.pi * i / 5), -radii[i % 2] * math.cos(math.pi * i / 5))
@@ -43,7 +44,7 @@ def _star() -> list[tuple[float, float]]:
 
 
 def _heart() -> list[tuple[float, float]]:
-    """Return the curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, pointing down."""
+    """Return the heart curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, tip down."""
     points = []
     for i in range(POINTS):
         t = 2 * math.pi * i / POINTS

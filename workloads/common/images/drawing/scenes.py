@@ -1,11 +1,11 @@
 """Scenes of the demo data sets: textured objects on a smooth background.
 
-Clutter and camera noise are added.
+Clutter and camera noise are added to each scene.
 
 A canvas is (3, height, width) float32, with planes red, green, blue and values 0 … 255.
 `draw_object` draws a single object and returns its mask. The caller composes the scene. Every
-random choice is a hash of coordinates. Pixels result from integer polygon filling and correctly
-rounded operations. Therefore the images are identical on every machine.
+random choice is a hash of coordinates. The drawing code uses only integer polygon filling and
+correctly rounded operations, so the images are identical on every machine.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ CLASSES = tuple(OUTLINES)
 MARGIN = 2
 """Number of pixels around a polygon's bounding box for soft edges."""
 FINER = 4
-"""Oversampling factor per axis. Outlines are filled on a finer grid and then averaged."""
+"""Oversampling factor per axis. An outline is filled on a finer pixel grid, and the result is
+averaged.
+"""
 SUBPIXEL_BITS = 6
-"""Number of fractional bits of corner coordinates: corners are rounded to 1/64 of a pixel of the
-finer grid.
+"""Number of fractional bits of vertex coordinates: the coordinates are rounded to 1/64 of a
+pixel of the finer grid.
 """
 _LEVELS: Mask = (np.arange(FINER * FINER + 1) * 255 // (FINER * FINER)).astype(np.uint8)
 NOISE_LEVELS = 256
@@ -47,7 +49,7 @@ JPEG_QUALITY = 90
 class Pose:
     """Position and shape of an outline.
 
-    Center and radius are in pixels, and the rotation is in radians.
+    The center and the radius are in pixels. The rotation is in radians.
     """
 
     x: float
@@ -55,7 +57,7 @@ class Pose:
     radius: float
     rotation: float = 0.0
     squeeze: float = 1.0
-    """Height divided by width, at most 1."""
+    """Ratio height / width of the squeezed outline, at most 1."""
     shear: float = 0.0
 
     def matrix(self) -> Float64s:
@@ -71,7 +73,7 @@ class Pose:
         return np.asarray(np.rint(np.array(scaled) * self.radius * 65536) / 65536, np.float64)
 
     def corners(self, outline: Float64s) -> Float64s:
-        """Return the corners (n, 2) of an outline in pixels."""
+        """Return the vertices (n, 2) of an outline in pixels."""
         (a, b), (c, d) = self.matrix().tolist()
         x, y = outline[:, 0], outline[:, 1]
         return np.stack([a * x + b * y + self.x, c * x + d * y + self.y], axis=1)
@@ -79,13 +81,13 @@ class Pose:
 
 @dataclass(frozen=True)
 class Look:
-    """Texture and its two colors (red, green, blue in 0 … 255)."""
+    """Texture of an object and its two colors (red, green, blue in 0 … 255)."""
 
     texture: str
     first: Colour
     second: Colour
     scale: float = 1.0
-    """Scale of the texture, relative to its usual size on an object of the same radius."""
+    """Scale of the texture, relative to the usual scale on an object of the same radius."""
 
 
 def hsv(hue: float, saturation: float, value: float) -> Colour:
@@ -105,8 +107,8 @@ def choose_pose(draws: Draws, x: float, y: float, radius: float) -> Pose:
 def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: float) -> Look:
     """Return a random look for class `kind` (0 … 9).
 
-    The look has the texture of its class with probability `texture_loyalty`, and the hue of its
-    class with probability `hue_loyalty`. Otherwise, texture or hue are random.
+    With probability `texture_loyalty`, the look has the texture of its class. With probability
+    `hue_loyalty`, the look has the hue of its class. Otherwise, the texture or hue is random.
     """
     names = tuple(TEXTURES)
     texture = (
@@ -132,8 +134,8 @@ def any_look(draws: Draws) -> Look:
 def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
     """Return a look with two colors near `hue`.
 
-    The look has a minimum saturation and a texture scale of 0.8 to 1.3. The values (brightness) of
-    the two colors differ by 0.3–0.6.
+    The saturation has a minimum, and the texture scale is 0.8 to 1.3. The HSV values (brightness)
+    of the two colors differ by 0.3–0.6.
     """
     apart = draws.uniform(0.3, 0.6)
     dark = draws.uniform(0.15, 1.0 - apart)
@@ -146,8 +148,8 @@ def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
 def polygon_mask(corners: Float64s, height: int, width: int) -> tuple[slice, slice, Mask]:
     """Return (rows, columns, coverage) of a polygon within the canvas.
 
-    Rows and columns are the slices of the bounding box. The coverage of each pixel in the box is 0
-    … 255.
+    Rows and columns are the slices of the polygon's bounding box. Coverage is an array with a value
+    of 0 … 255 for each pixel of the box.
     """
     low = np.maximum(np.floor(corners.min(0)).astype(int) - MARGIN, 0)
     high = np.minimum(np.ceil(corners.max(0)).astype(int) + MARGIN, (width, height))
@@ -155,7 +157,7 @@ def polygon_mask(corners: Float64s, height: int, width: int) -> tuple[slice, sli
     mask = np.zeros((max(bottom - top, 0), max(right - left, 0)), np.uint8)
     if mask.size:
         fine = np.zeros((mask.shape[0] * FINER, mask.shape[1] * FINER), np.uint8)
-        # OpenCV's integer coordinates refer to pixel centers.
+        # The integer coordinates of OpenCV refer to pixel centers.
         points = np.rint(((corners - low) * FINER - 0.5) * (1 << SUBPIXEL_BITS)).astype(np.int32)
         cv2.fillPoly(fine, [points], (1,), shift=SUBPIXEL_BITS)
         mask = _shares(fine)
@@ -163,7 +165,7 @@ def polygon_mask(corners: Float64s, height: int, width: int) -> tuple[slice, sli
 
 
 def _shares(fine: Mask) -> Mask:
-    """Return the coverage 0 … 255 of each square of FINER × FINER zeros and ones."""
+    """Return the coverage 0 … 255 of each square of FINER × FINER mask values (0 or 1)."""
     rows = fine[0::FINER] + fine[1::FINER] + fine[2::FINER] + fine[3::FINER]
     counts = rows[:, 0::FINER] + rows[:, 1::FINER] + rows[:, 2::FINER] + rows[:, 3::FINER]
     levels: Mask = _LEVELS[counts]
@@ -192,7 +194,7 @@ def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) 
 def _object_coordinates(
     pose: Pose, rows: slice, columns: slice, unit: float
 ) -> tuple[Canvas, Canvas]:
-    """Return coordinates u, v of the pixels in a box along the object's rotated axes.
+    """Return coordinates u, v of a box's pixels along the object's rotated axes.
 
     The coordinates are in multiples of `unit` pixels.
     """
@@ -205,7 +207,7 @@ def _object_coordinates(
 
 
 def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
-    """Blend two colors over `box` (3, h, w) in place.
+    """Blend the two colors of a look over the canvas section `box` (3, h, w) in place.
 
     `share` is the fraction of the second color, and `alpha` is the opacity.
     """
@@ -236,9 +238,9 @@ def sides(draws: Draws, short_side: tuple[int, int], longest: int) -> tuple[int,
 
 
 def background(draws: Draws, height: int, width: int) -> Canvas:
-    """Return a smooth random field of muted colors.
+    """Return a smooth random background of muted colors.
 
-    The field is interpolated from a grid of 3–8 cells per side.
+    The colors are interpolated from a grid of 3–8 cells per side.
     """
     cells = draws.integer(3, 8)
     base = np.array(hsv(draws.uniform(), draws.uniform(0.0, 0.5), draws.uniform(0.3, 0.8)))
@@ -322,7 +324,7 @@ def stroke(
 
 
 def camera(canvas: Canvas, draws: Draws) -> UInt8s:
-    """Apply random contrast, brightness, and Gaussian noise (σ 1–6).
+    """Apply random contrast, brightness, and Gaussian noise (σ 1–6) to a canvas.
 
     The canvas is converted to 8 bits. The function returns an image (height, width, 3) with
     channels blue, green, red.
@@ -354,9 +356,9 @@ def write_jpeg(path: Path, image: UInt8s) -> None:
 
 @cache
 def _noise_table() -> Float32s:
-    """Return standard normal quantiles at the centers of 256 equal cells.
+    """Return standard normal quantiles at the centers of 256 equally likely intervals.
 
-    A random byte thus selects a normally distributed value with a magnitude of at most 2.9.
+    A random byte thus selects a normally distributed number with a magnitude of at most 2.9.
     """
     cells = np.arange(NOISE_LEVELS, dtype=np.uint64) << np.uint64(56)
     return np.asarray(normal(cells + np.uint64(1 << 55), np.float32), np.float32)

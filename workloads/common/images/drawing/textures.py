@@ -1,7 +1,7 @@
 """Ten textures: functions from object coordinates to the fraction of the second color.
 
 The fraction is float32 in [0, 1]. The functions use only addition, multiplication, floor, absolute
-value, and square root, each as one NumPy call. Therefore the result is equal on every machine.
+value, and square root, each as a NumPy call. The fractions are therefore equal on every machine.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Texture = Callable[[Float32s, Float32s, float, int], Float32s]
 """Function with the arguments (u, v, sharpness, key) that returns the fraction of the second color.
 
 - `u`, `v`: coordinates (h, w) in units of the object's radius
-- `sharpness`: pixels per unit of u and v, for soft edges that are one pixel wide
-- `key`: key of the random numbers, if the texture is random
+- `sharpness`: number of pixels per unit of u and v, for soft edges that are one pixel wide
+- `key`: key of the random numbers of a random texture
 """
 
 FINE, COARSE = 0.24, 0.55
-"""Periods of stripes in units of the object's radius."""
+"""Periods of fine and coarse stripes in units of the object's radius."""
 FIELD_WEIGHTS = 256
 """Denominator of interpolation weights. Because the weights are multiples of 1/256, every
 product and sum in `field` is exact and independent of the order of operations.
@@ -30,9 +30,9 @@ product and sum in `field` is exact and independent of the order of operations.
 
 
 def wave(x: Float32s, period: float) -> Float32s:
-    """Return a triangle wave in the units of x.
+    """Return a triangle wave with amplitudes in the units of x.
 
-    The wave is 0 at multiples of `period`, and `period` / 2 at the midpoints between them.
+    The wave is 0 at multiples of `period`, and `period` / 2 at the midpoints between the multiples.
     """
     turns = x * (1.0 / period)
     turns -= np.floor(turns)
@@ -42,7 +42,7 @@ def wave(x: Float32s, period: float) -> Float32s:
 def edge(distance: Float32s, sharpness: float) -> Float32s:
     """Return 1 for positive `distance` and 0 for negative `distance`.
 
-    The ramp in between is one pixel wide.
+    The linear ramp from 0 to 1 is one pixel wide.
     """
     return np.asarray(np.clip(distance * sharpness + 0.5, 0.0, 1.0), np.float32)
 
@@ -50,7 +50,8 @@ def edge(distance: Float32s, sharpness: float) -> Float32s:
 def field(corners: Int64s, height: int, width: int) -> Float64s:
     """Interpolate a coarse grid of integers below 2¹⁶ to a smooth field.
 
-    `corners` has the shape (…, rows, columns), and the field has the shape (…, height, width).
+    `corners` has the shape (…, rows, columns), and the returned field has the shape (…, height,
+    width).
     """
     return np.asarray(
         _weights(height, corners.shape[-2]) @ corners @ _weights(width, corners.shape[-1]).T
@@ -60,7 +61,7 @@ def field(corners: Int64s, height: int, width: int) -> Float64s:
 def _weights(length: int, cells: int) -> Float64s:
     """Return interpolation weights (length, cells).
 
-    Each row is a smooth mix of two neighboring cells.
+    Each row contains smooth weights of two neighboring cells.
     """
     at = (np.arange(length) + 0.5) * ((cells - 1) / length)
     left = np.minimum(at.astype(np.int64), cells - 2)
@@ -73,7 +74,7 @@ def _weights(length: int, cells: int) -> Float64s:
 
 
 def solid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Return zeros, so that the object has only its first color."""
+    """Return zeros, so that the object has only the first color."""
     return np.zeros(np.broadcast_shapes(u.shape, v.shape), np.float32)
 
 
@@ -83,7 +84,7 @@ def stripes(period: float) -> Texture:
 
 
 def checker(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Return a checkerboard whose squares have a side of half the coarse period."""
+    """Return a checkerboard whose squares have half the period `COARSE` as their side."""
     a, b = (
         edge(wave(u, COARSE) - COARSE / 4, sharpness),
         edge(wave(v, COARSE) - COARSE / 4, sharpness),
@@ -92,7 +93,7 @@ def checker(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
 
 
 def grid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Return a grid of thin lines."""
+    """Return a grid of thin lines as the fraction of the second color."""
     distance: Float32s = np.minimum(wave(u, 0.4), wave(v, 0.4))
     return edge(np.asarray(0.06 - distance, np.float32), sharpness)
 
@@ -108,14 +109,15 @@ def dots(period: float) -> Texture:
 
 
 def rings(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Return rings around the object's center."""
+    """Return rings around the object's center as the fraction of the second color."""
     return edge(wave(np.sqrt(u * u + v * v), 0.42) - 0.105, sharpness)
 
 
 def blotches(cells: int) -> Texture:
-    """Return a random field over the box, thresholded at its middle value.
+    """Return a texture of blotches, which are a thresholded random field over the box.
 
-    The field has `cells` × `cells` knots.
+    The threshold is the middle of the field's range of values. The field is interpolated from
+    `cells` × `cells` random values.
     """
 
     def texture(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
@@ -139,4 +141,4 @@ TEXTURES: dict[str, Texture] = {
     "grid": grid,
     "rings": rings,
 }
-"""Textures by name, in the order of the classes to which they belong."""
+"""Textures by name, in the order of the classes that use them."""
