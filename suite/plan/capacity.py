@@ -82,7 +82,7 @@ class TooLarge(UnsupportedError):
 def check_memory(
     workload: type[Workload], settings: Settings, hosts: Sequence[AvailableHost] = ()
 ) -> None:
-    """Check that the activations of a training step fit into memory.
+    """Check that the state and the activations of a training step fit into memory.
 
     With device=cpu, the limit is the memory of each machine. With device=cuda, the limit is the
     memory of each GPU.
@@ -111,6 +111,19 @@ def check_memory(
         where = ""
         if available == 0:  # the memory of the GPUs is unknown
             return
+    state = workload.state_bytes(settings) * (settings.devices // parts)
+    if state > available:
+        raise TooLarge(
+            "the parameters, their gradients, and the optimizer state need at least"
+            f" {state / 2**30:.0f} GiB, but only {available / 2**30:.1f} GiB of {kind} are"
+            " available."
+            + (
+                " Set profile=demo for a small model"
+                if settings.device == "cpu"
+                else f" Set gpus to more than {settings.devices}, or workload.sharding=shard"
+            )
+        )
+    available -= state
     share = -(-settings.global_batch_size // parts)
     if settings.device != "cpu" or parts > 1:
         where += f", {share:,} on each {'machine' if where else 'GPU'}"

@@ -147,6 +147,16 @@ class Workload(ABC):
         """
         return 0
 
+    @classmethod
+    def state_bytes(cls, settings: Settings) -> int:
+        """Return a lower bound of a device's memory for parameters, gradients, and optimizer state.
+
+        The unit is bytes. 0 means that the memory is small or unknown.
+
+        Planning rejects runs that do not fit into memory.
+        """
+        return 0
+
     # -- a run: settings, data set, schedule
     # ----------------------------------------------------------------------
 

@@ -42,6 +42,15 @@ from workloads.llama31_8b.settings import (
     LlamaOptions,
 )
 
+STATE_BYTES_PER_PARAMETER = 16
+"""Bytes of the fp32 value, gradient, and two moments of a parameter."""
+
+
+def shards(settings: Settings) -> bool:
+    """Return True if each device of a run holds only a part of the parameters."""
+    chosen = settings.options.get("sharding") or "auto"
+    return chosen == "shard" or (chosen == "auto" and settings.profile != "demo")
+
 
 class Llama(Workload):
     """Pretraining of a language model from scratch."""
@@ -99,19 +108,26 @@ class Llama(Workload):
     def activation_bytes(cls, settings: Settings) -> int:
         """Return the memory of a sequence's activations that the backward pass needs, in bytes.
 
-        In bf16, a token and layer need 34 · hidden bytes, or 2 · hidden bytes with recomputation
-        (reference sheet: 139,264 and 8,192 bytes at the reference size).
+        Only the activations of a micro-batch exist at the same time, so the memory is divided by
+        the number of micro-batches. In bf16, a token and layer need 34 · hidden bytes, or 2 ·
+        hidden bytes with recomputation (derived: 139,264 and 8,192 bytes at the reference size).
         """
         network = Network.of(settings.model)
         narrow = 1 if settings.precision in ("bf16", "fp16") else 2
         per_value = 2 if settings.options.get("recompute") else 34
-        return network.layers * network.hidden * network.sequence_length * per_value * narrow
+        whole = network.layers * network.hidden * network.sequence_length * per_value * narrow
+        return whole // max(1, int(settings.hyperparameters.get("accumulation_steps") or 1))
+
+    @classmethod
+    def state_bytes(cls, settings: Settings) -> int:
+        """Return a device's memory for fp32 parameters, gradients, and two moments, in bytes."""
+        whole = STATE_BYTES_PER_PARAMETER * Network.of(settings.model).parameter_count()
+        return whole // settings.devices if shards(settings) else whole
 
     @property
     def shards(self) -> bool:
         """Return True if each device holds only a part of the parameters."""
-        chosen = self.options.sharding
-        return chosen == "shard" or (chosen == "auto" and self.settings.profile != "demo")
+        return shards(self.settings)
 
     @property
     def epoch_samples(self) -> EpochSamples:
