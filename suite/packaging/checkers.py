@@ -88,11 +88,11 @@ def _complain_of_equal_seeds(
 
 
 def check_package(folder: Path, werror: bool = False, ruleset: str = RULESET) -> Verdict:
-    """Run the package checker of a ruleset on a submission tree.
+    """Run mlperf-logging's package checker with a ruleset on a submission tree.
 
-    The package checker skips benchmarks that the ruleset does not have. From ruleset 1.0.0 on, it
-    also compares the convergence of closed results with the reference convergence points. The
-    system descriptions of the tree must be readable.
+    The package checker skips benchmarks that the ruleset does not contain. From ruleset 1.0.0 on,
+    the package checker also compares the convergence of closed-division results with the reference
+    convergence points. Call this function only if the system descriptions in the tree are readable.
     """
     crashed: Complaint | None = None
     good = False

@@ -215,7 +215,7 @@ def differences(
             for name, pair in pairs.items()
             if name.startswith(
                 f"{ENVIRONMENT_VARIABLES}."
-            )  # Environment variables are logged in the first lines of a log, so none is missing.
+            )  # The first lines of a log contain the environment variables, so none is missing.
             or not any(value in (None, "", (), {}) for value in pair)
         }
     return {name: pair for name, pair in pairs.items() if name not in DERIVED} or pairs

@@ -128,7 +128,7 @@ _BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {
     "hugectr": ("dlrm", "dlrm_dcnv2"),
     "dgl": ("rgat",),
 }
-"""Frameworks for one kind of model to the workloads that submitters train in them."""
+"""Maps each specialized framework to the workloads that submitters train with the framework."""
 _BUILT_ON: Mapping[str, str] = {"nemo": "pytorch", "megatron": "pytorch"}
 """Libraries to the framework that each is built on, for descriptions that name no framework."""
 

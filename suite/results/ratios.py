@@ -411,7 +411,7 @@ def permutation_test(
     def sum_of_first(sample: Any, _: Any, axis: int) -> Any:
         return sample.sum(
             axis=axis
-        )  # This sum increases with the difference of the means and has a smaller rounding error.
+        )  # sum that increases with the difference of the means, with a small rounding error
 
     random = np.random.default_rng(SEED)
     options = {

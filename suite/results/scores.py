@@ -166,12 +166,13 @@ def _result(members: Sequence[Run], key: str) -> Result:
 
 
 def _mixed(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the columns that differ between the runs of a result, with notes.
+    """Return the columns in which the runs of a result differ, with notes.
 
-    Each column has the value that the result shows.
+    Each column is mapped to the value that the result shows.
 
-    Runs of several versions of the suite form a result, and so do all logs in a folder of a
-    submission. The runs of a published entry have equal settings.
+    The runs of a result may come from several versions of the suite. The result of a submission
+    contains all logs in a folder, even if their settings differ. The runs of a published entry
+    always have equal settings.
     """
     if runs and runs[0].published_line:
         return {}, ()

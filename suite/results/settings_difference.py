@@ -103,7 +103,7 @@ class SettingsDifference:
             if name in (
                 "batch_rule",
                 "global_batch_size",
-            ):  # Hyperparameters often follow from the batch, which is easier to understand.
+            ):  # hyperparameters often follow from the batch size, which is clearer
                 deciding = [setting for setting in rest if not setting.startswith(HYPERPARAMETERS)]
             if (
                 deciding

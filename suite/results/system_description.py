@@ -36,7 +36,7 @@ class SystemDescription:
     submitter: str = ""
     division: str = ""
     framework: str = ""
-    """The submitter's text, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`."""
+    """Framework as written by the submitter, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`."""
     availability: str = ""
     """The submitter's text, such as `Available on-premise`."""
     accelerator: str = ""

@@ -235,7 +235,7 @@ def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
     settings = record.settings if record.settings.profile or record.benchmark else None
     if (
         settings is not None and not settings.system
-    ):  # v0.5 logs do not name the system. The path is <system>/<benchmark>/result_N.txt.
+    ):  # v0.5 logs do not name the system. Path: <system>/<benchmark>/result_N.txt
         settings = replace(settings, system=real_path(log).parent.parent.name)
     if record.finished:
         return replace(

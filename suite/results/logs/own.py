@@ -269,9 +269,9 @@ def _end(
 
 @dataclass(frozen=True)
 class _Epochs:
-    """Number of epochs or samples until the target was reached and until `run_stop`.
+    """Number of epochs or samples until the target was reached, and until `run_stop`.
 
-    Both numbers are None if the log has no labels.
+    Both numbers are None if the log contains no epoch labels or sample counts.
     """
 
     to_target: float | None
@@ -287,8 +287,9 @@ def _count_epochs(
 ) -> _Epochs:
     """Return the number of epochs of a run that reached its target.
 
-    The labels of its evaluations and `epoch_stop` records determine the number. If the log counts
-    training in samples, the result is the number of samples in its evaluations.
+    The epoch labels of the evaluations and of the `epoch_stop` records determine the number. If the
+    log counts training in samples, the function returns the sample counts of the evaluations
+    instead.
     """
     assert evaluations.reached is not None
     assert clock.end is not None

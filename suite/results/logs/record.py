@@ -235,7 +235,7 @@ class RunRecord:
     evaluations: tuple[Evaluation, ...] = ()
     """Evaluations until `run_stop`, in order of time."""
     epochs_to_target: float | None = None
-    """Number of epochs trained when the target was reached.
+    """Number of epochs that were trained when the target was reached.
 
     The unit is `settings.epoch_unit`, so the number may be a number of samples. None if the target
     was not reached, or if the log contradicts itself.
@@ -323,11 +323,11 @@ class RunRecord:
         }
 
     def epochs_at(self, evaluation: Evaluation) -> float | None:
-        """Return the number of epochs trained before an evaluation.
+        """Return the number of epochs that were trained before an evaluation.
 
-        The result is the label if the round numbers epochs from 1. Otherwise the result is the
-        number of started epochs. If the log counts training in samples, the result is the number of
-        samples.
+        If the round numbers epochs from 1, the epoch label is returned. Otherwise the number of
+        started epochs is returned. If the log counts training in samples, the number of samples is
+        returned.
         """
         if self.settings.epoch_unit == "samples":
             return evaluation.samples

@@ -119,10 +119,10 @@ def _applicable_rcps(
 
 @functools.cache
 def reference_points(workload: str) -> Mapping[float, float]:
-    """Return the mean epochs of the rules' reference runs by global batch.
+    """Return the mean epochs to target of the rules' reference runs by global batch size.
 
-    Workloads that count samples have samples in place of epochs. The result is empty for a workload
-    without reference runs.
+    For workloads that count training in samples, the mapping contains samples instead of epochs.
+    The mapping is empty for a workload without reference runs.
     """
     if workload not in _RCPS:
         return {}

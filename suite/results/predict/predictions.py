@@ -488,12 +488,13 @@ def _seconds_outside_epochs(result: Result) -> float:
 
 
 def samples_of_epoch(results: Sequence[Result]) -> float | None:
-    """Return the number of samples that an epoch trains on, or None if unknown.
+    """Return the number of training samples per epoch, or None if the number is unknown.
 
-    They are counted by runs of this suite, or logged. If a result counts samples in place of
-    epochs, its epoch is one sample.
+    Runs of this suite count the samples. Logs of other programs may contain the number. For a
+    result that counts training in samples instead of epochs, the function returns 1.
 
-    NCF logs its positive pairs, and trains on several negatives for each positive pair.
+    For NCF, the log contains the number of positive pairs, and an epoch also contains several
+    negative pairs for each positive pair.
     """
     if results[0].epoch_unit == "samples":
         return 1.0
@@ -513,7 +514,7 @@ def samples_of_epoch(results: Sequence[Result]) -> float | None:
 
 
 def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Iterator[str]:
-    """Yield sentences on throughputs, times, and unknown or assumed figures."""
+    """Yield notes on unknown or assumed throughputs, times, and other values."""
     samples, unit = samples_of_epoch(results), results[0].epoch_unit
     if unit == "samples":
         yield (

@@ -36,7 +36,7 @@ from suite.results.scores import published_results
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
 """Workloads with published results on several device counts, up to round v4.0.
 
-NCF is missing, because all of its submissions used a single node.
+NCF is excluded, because all NCF submissions used a single node.
 """
 LATER_WORKLOADS = (
     "bert", "dlrm_dcnv2", "flux1", "llama2_70b_lora", "llama31_405b", "llama31_8b", "retinanet",
@@ -103,11 +103,12 @@ def samples_per_batch_unit(result: Result) -> float | None:
 
 
 def observation(result: Result) -> Observation | None:
-    """Return a result as an observation.
+    """Convert a result to an observation.
 
-    None if time per epoch, batch, or devices are unknown, or if there is less than a sample per
-    device. Some devices are then idle (Mask R-CNN on 48 nodes), except in workloads with model
-    parallelism. The epoch of a result that counts samples is one sample.
+    Returns None if the time per epoch, the batch size, or the number of devices is unknown, or if
+    there is less than one sample per device. With less than one sample per device, some devices are
+    idle, as for Mask R-CNN on 48 nodes. Workloads with model parallelism are an exception. For a
+    result that counts training in samples, an epoch is one sample.
     """
     batch = result.global_batch_size or 0
     if not result.seconds_per_epoch or not result.devices or not batch:
@@ -131,14 +132,15 @@ def observation(result: Result) -> Observation | None:
 def published_families(
     workloads: Sequence[str] = WORKLOADS,
 ) -> tuple[list[Family], dict[str, int]]:
-    """Return the families of shipped results of workloads on several device counts.
+    """Return the families of shipped results of `workloads` on several device counts.
 
-    The second return value is the number of omitted results by reason.
+    The second return value maps each reason to the number of results that were omitted for this
+    reason.
 
-    The results are results of the closed division on NVIDIA GPUs. Results that a user adds do not
+    The families contain closed-division results on NVIDIA GPUs. Results that a user adds do not
     change the constants or the validation. If a family has several entries on a device count, only
-    the fastest time per epoch is used. Logs that were submitted again in a later round are used
-    once.
+    the entry with the fastest time per epoch is used. Logs that were submitted again in a later
+    round are used once.
     """
     omitted: Counter[str] = Counter()
     by_family: dict[object, dict[int, Observation]] = {}
@@ -291,11 +293,16 @@ class ModelPrediction:
 
     center: float
     spread: float
-    """Standard deviation of the center and of a result, before calibration."""
+    """Standard deviation of a predicted result before calibration. The standard deviation
+    includes the error of `center`.
+    """
     interval_factor: float = INTERVAL_FACTOR
 
     def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
-        """Return the time per epoch on a number of devices, with its interval of LEVEL."""
+        """Return the predicted time per epoch on a number of devices, with its interval.
+
+        The interval should contain the fraction LEVEL of all results.
+        """
         half = self.interval_factor * self.spread
         middle, low, high = (
             math.exp(self.center + shift) / devices for shift in (0.0, -half, half)

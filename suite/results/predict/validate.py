@@ -213,11 +213,14 @@ def held_out(
     fitted: Iterable[Family],
     workloads: Sequence[str] = scaling_model.WORKLOADS,
 ) -> pd.DataFrame:
-    """Return a row for each rule, each result of `families`, and each `predicted_from`.
+    """Predict held-out results with each rule, and return the predictions as a table.
+
+    The table has a row for each rule, each result of `families`, and each value of
+    `predicted_from`.
 
     Args:
-        families: Families to predict.
-        fitted: Families that the constants are fitted to.
+        families: Families whose results are predicted.
+        fitted: Families to which the constants are fitted.
         workloads: Workloads of the families.
     """
     rows: list[dict[str, Any]] = []

@@ -40,9 +40,9 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 A filter may have several values, separated by commas.
 """
 _MATCHES_PART = ("framework", "system")
-"""Filters for which a part of the value is enough."""
+"""Filters that also match a substring of a field."""
 _DISPENSABLE = (*EPOCH_COLUMNS.values(), "target", "batch", "framework", "failed", "runs")
-"""Columns that are left out of a table that is too wide, in this order."""
+"""Columns that are removed, in this order, if a table is too wide."""
 _MAX_WIDTH = 115
 """Maximum width of a table in characters, without footnote marks."""
 _MAX_CELL = 28

@@ -125,9 +125,10 @@ def interval_sentence(speedups: Iterable[Ratio]) -> str:
 
 
 def _epochs_text(speedup: Ratio) -> str:
-    """Return how the number of epochs (or samples) changed. The ratio of both numbers is known.
+    """Describe how the number of epochs or samples changed.
 
-    Examples: `with the same number of epochs`, `with 1.20× as many epochs`.
+    Both results must have this number. Examples: `with the same number of epochs`, `with 1.20× as
+    many epochs`.
     """
     unit, efficiency = speedup.after.epoch_unit, speedup.efficiency
     assert efficiency is not None

@@ -91,12 +91,12 @@ class Quantity:
 
 
 def quantities(in_blocks: bool, epoch_unit: str) -> tuple[Quantity, ...]:
-    """Return the quantities in which two results are compared, the most important quantity first.
+    """Return the quantities of a comparison. The most important quantity comes first.
 
     Args:
-        in_blocks: The logs of both results separate setup, so time per epoch is the time of the
-            blocks.
-        epoch_unit: Unit in which the results count training up to the target.
+        in_blocks: True if the logs of both results contain the setup time. The time per epoch then
+            excludes setup.
+        epoch_unit: Unit in which the results count training until the target was reached.
     """
     epochs = replace(
         _EPOCHS, unit=epoch_unit, claim=f"{{worse}} needs {{times}} as many {epoch_unit}"
