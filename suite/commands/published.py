@@ -23,14 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         listed,
         "--round R",
-        "v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, or dgx1-article; several separated by"
-        " commas",
+        "v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, v4.1, v5.0, v5.1, v6.0, or dgx1-article;"
+        " several separated by commas",
     )
     add(listed, "--submitter NAME", "NVIDIA, Google, …; several separated by commas")
     add(
         listed,
         "--workload W",
-        "resnet50, ssd, maskrcnn, gnmt, transformer, ncf; several separated by commas",
+        "resnet50, ssd, …, llama31_8b, flux1; several separated by commas",
     )
     add(listed, "--framework F", "pytorch, tensorflow, mxnet, jax, or part of a framework's name")
     add(listed, "--chips N", "8, a list 1,4,8, or a range 1-16 (0: CPUs only)")

@@ -44,6 +44,14 @@ from workloads.api import GradientAllReduceInfo, Json
 if TYPE_CHECKING:  # The import takes 0.5 s, and only commands that print tables need pandas.
     import pandas as pd
 
+EPOCHS = "epochs"
+"""`epoch_unit` of most workloads."""
+EPOCH_COLUMNS: Mapping[str, str] = {
+    EPOCHS: "epochs",
+    "samples": "samples_to_target",
+    "tokens": "tokens_to_target",
+}
+"""Unit of the epochs to target to the column of a table that shows them."""
 OURS = "ours"
 """Value of the column `round` for runs of this suite."""
 TYPES = {
@@ -407,7 +415,15 @@ class Columns(RunSettings):
         "Seconds spent on writing checkpoints. `train_seconds` does not include them",
         _log("checkpoint_seconds"),
     )
-    epochs: float | None = column("Epochs until the target was reached", _log("epochs_to_target"))
+    epochs: float | None = column(
+        "Epochs until the target was reached, or samples or tokens according to `epoch_unit`",
+        _log("epochs_to_target"),
+    )
+    epoch_unit: str = column(
+        "Unit of `epochs`: `epochs`, or `samples` or `tokens` for some workloads",
+        lambda log: log.settings.epoch_unit,
+        unknown=EPOCHS,
+    )
     quality: float | None = _mean(
         "Value of the first metric in the last evaluation",
         lambda log: next(iter(log.quality.values()), None),
@@ -596,6 +612,7 @@ class Run(Columns):
     printed: Mapping[str, str] | None = column(
         "Row of the run in a file of logs/published", shown=False
     )
+    published_line: str = _text("File and line number of this row", _no_value, shown=False)
 
     @property
     def key(self) -> str:
@@ -604,6 +621,19 @@ class Run(Columns):
         For a run without a log, return the name, workload, start, and length of the run.
         """
         return self.path or f"{self.run}/{self.workload}/{self.start_ms}/{self.seconds}"
+
+
+def epoch_columns(row: Columns) -> dict[str, float | int | None]:
+    """Return the epochs to target in the column of their unit. The remaining columns are None.
+
+    The columns are `epochs`, `samples_to_target`, and `tokens_to_target`.
+    """
+    columns: dict[str, float | int | None] = dict.fromkeys(EPOCH_COLUMNS.values())
+    counts_epochs = row.epoch_unit == EPOCHS
+    if row.epochs is not None:
+        value = row.epochs if counts_epochs else round(row.epochs)
+        columns[EPOCH_COLUMNS[row.epoch_unit]] = value
+    return columns
 
 
 def epochs_trained(run: Run) -> float | None:

@@ -32,6 +32,14 @@ WORKLOAD_TITLES: Mapping[str, str] = {
     "transformer": "Transformer (translation)",
     "ncf": "NCF (recommendation)",
     "rgat": "R-GAT (graph node classification)",
+    "bert": "BERT (language model, pre-training)",
+    "dlrm_dcnv2": "DLRM-DCNv2 (recommendation)",
+    "flux1": "FLUX.1 (text to image)",
+    "stable_diffusion": "Stable Diffusion (text to image)",
+    "gpt3": "GPT-3 (language model, pre-training)",
+    "llama2_70b_lora": "Llama 2 70B LoRA (language model, fine-tuning)",
+    "llama31_405b": "Llama 3.1 405B (language model, pre-training)",
+    "llama31_8b": "Llama 3.1 8B (language model, pre-training)",
 }
 
 
@@ -115,7 +123,9 @@ _BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {
     "hugectr": ("dlrm", "dlrm_dcnv2"),
     "dgl": ("rgat",),
 }
-"""Specialized frameworks with the workloads that submitters train in each framework."""
+"""Frameworks for one kind of model to the workloads that submitters train in them."""
+_BUILT_ON: Mapping[str, str] = {"nemo": "pytorch", "megatron": "pytorch"}
+"""Libraries to the framework that each is built on, for descriptions that name no framework."""
 
 
 def framework_name(text: str, system: str = "", workload: str = "") -> str:
@@ -147,13 +157,14 @@ def framework_name(text: str, system: str = "", workload: str = "") -> str:
             named = [name for name in named if name not in _BENCHMARKS_BY_FRAMEWORK]
         if len(named) == 1:
             return named[0]
-    return " or ".join(named) or text
+    built_on = {base for name, base in _BUILT_ON.items() if name in text.lower()}
+    return " or ".join(named or sorted(built_on)) or text
 
 
 _CHIPS = re.compile(
-    r"(?P<tpu>tpu)[ -]?(?P<version>v\d[ep]?)?"
+    r"(?P<tpu>tpu)[ -]?(?P<version>v\d[ep]?|trillium)?"
     r"|(?<![a-wyz])(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx"
-    r" ?a\d{4}|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
+    r" ?a\d{4}|g?b[23]00|mi\d{3}x|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
     re.IGNORECASE,
 )
 # NVML reports "H100 80GB HBM3" for the module.
@@ -188,7 +199,7 @@ def accelerator_name(hardware: str) -> str:
     omitted in the result: `A100`.
     """
     kind = accelerator_chip(hardware)
-    if kind not in ("V100", "A100", "H100"):
+    if kind not in ("V100", "A100", "H100", "H200"):
         return kind
     form, memory = (
         _CARD_OR_MODULE.search(hardware),

@@ -32,7 +32,12 @@ from suite.results.names import (
     round_like,
     workload_name,
 )
-from suite.results.targets import METRIC_NAMES
+from suite.results.targets import (
+    METRIC_NAMES,
+    SECOND_METRIC_NAMES,
+    TOKENS_PER_SAMPLE,
+    epoch_unit,
+)
 from workloads import files
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
@@ -199,7 +204,7 @@ def _result_row(line: _Line) -> Run:
     )
     targets = {
         METRIC_NAMES.get(workload, "quality"): line.figure("target"),
-        "SEGM": line.figure("target_mask"),
+        SECOND_METRIC_NAMES.get(workload, "SEGM"): line.figure("target_mask"),
     }
     labels = () if line.path == SHIPPED / "results.csv" else (Label(LabelKind.USER_FILE),)
     return Run(
@@ -227,9 +232,18 @@ def _result_row(line: _Line) -> Run:
         seconds=minutes * 60 if seconds is None and minutes is not None else seconds,
         epochs=line.figure("epochs"),
         scaling_factor=line.figure("scaling_factor"),
-        published_rate=line.figure("throughput"),
+        published_rate=_samples_per_second(line, workload),
+        epoch_unit=epoch_unit(workload),
         printed=line,
+        published_line=f"{line.path}:{line.number}",
     )
+
+
+def _samples_per_second(line: _Line, workload: str) -> float | None:
+    """Return the training throughput of a published result in samples per second."""
+    rate = line.figure("throughput")
+    tokens = TOKENS_PER_SAMPLE.get(workload) if line["throughput_unit"] == "tokens/s" else None
+    return rate / tokens if rate is not None and tokens is not None else rate
 
 
 def _article_row(line: _Line) -> Run:

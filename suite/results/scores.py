@@ -93,8 +93,14 @@ def results_of(runs: Iterable[Run]) -> list[Result]:
         if row.workload and not (row.running or row.copy_of or row.status == "interrupted")
     )
     gathered: dict[Any, list[Run]] = {}
+    experiments_of_entries: dict[str, Any] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
-        kind = experiment(row)
+        if row.published_line:  # the runs of a published entry have equal settings
+            kind = experiments_of_entries.get(row.published_line)
+            if kind is None:
+                kind = experiments_of_entries[row.published_line] = experiment(row)
+        else:
+            kind = experiment(row)
         if kind not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
             successes = [
                 (experiment, members[0])
@@ -164,9 +170,11 @@ def _mixed(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
 
     Each column has the value that the result shows.
 
-    The runs of a result may come from several versions of the suite. A result of a submission
-    contains all logs in a folder.
+    Runs of several versions of the suite form a result, and so do all logs in a folder of a
+    submission. The runs of a published entry have equal settings.
     """
+    if runs and runs[0].published_line:
+        return {}, ()
     versions = dict.fromkeys(
         f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile
     )

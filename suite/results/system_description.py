@@ -36,7 +36,9 @@ class SystemDescription:
     submitter: str = ""
     division: str = ""
     framework: str = ""
-    """Text from the submitter, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`."""
+    """The submitter's text, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`."""
+    availability: str = ""
+    """The submitter's text, such as `Available on-premise`."""
     accelerator: str = ""
     devices: int | None = None
     """Number of accelerators in all nodes."""
@@ -105,6 +107,7 @@ def parse_description(value: Mapping[str, Json]) -> SystemDescription:
         submitter=_string(value, "submitter"),
         division=division if division in _DIVISIONS else "",
         framework=_string(value, "framework"),
+        availability=_string(value, "status"),
         accelerator="" if accelerator.lower() in _NO_ACCELERATOR else accelerator,
         devices=device_count if 0 < device_count <= _MAX_DEVICES else None,
         nodes=node_count if 0 < node_count <= _MAX_DEVICES else None,

@@ -130,8 +130,66 @@ METRIC_NAMES: Mapping[str, str] = {
     "gnmt": "bleu",
     "transformer": "bleu",
     "ncf": "hr_at_10",
+    "bert": "masked_lm_accuracy",
+    "dlrm_dcnv2": "auc",
+    "rgat": "accuracy",
+    "stable_diffusion": "FID",
+    "gpt3": "log_perplexity",
+    "llama31_405b": "log_perplexity",
+    "llama31_8b": "log_perplexity",
+    "llama2_70b_lora": "evaluation_loss",
+    "flux1": "validation_loss",
 }
 """Name of the (first) metric of each workload."""
+
+SECOND_METRIC_NAMES: Mapping[str, str] = {"maskrcnn": "SEGM", "stable_diffusion": "CLIP"}
+"""Workload with two metrics to the name of the second metric."""
+
+_TARGETS_NOT_IN_LOGS: Mapping[str, tuple[float, ...]] = {
+    "bert": (0.72,),
+    "stable_diffusion": (90.0, 0.15),
+}
+"""Targets of v4.1 and later for benchmarks that `OFFICIAL_TARGETS` omits, in order of metric.
+
+The target of BERT differs between rounds. Source: closed_bert.yaml and closed_stable_diffusion.yaml
+in compliance_checker/training_{4.1.0,5.0.0} of mlperf-logging 4.1.68.
+"""
+
+TOKENS_PER_SAMPLE: Mapping[str, int] = {"llama31_8b": 8192, "gpt3": 2048}
+"""Benchmark to the length of its sequences, for throughputs in tokens per second.
+
+Source: `max_sequence_length` in closed_llama31_8b.yaml and closed_gpt3.yaml of mlperf-logging
+4.1.68.
+"""
+
+_EPOCH_UNITS: Mapping[str, str] = {
+    **dict.fromkeys(("bert", "stable_diffusion", "llama2_70b_lora", "flux1"), "samples"),
+    **dict.fromkeys(("llama31_8b", "llama31_405b"), "samples"),
+    "gpt3": "tokens",
+}
+"""Benchmark to the unit in which published results count training up to the target.
+
+All remaining benchmarks count epochs. The reference convergence points of mlperf-logging 4.1.68
+(rcp_checker/training_{4.1.0,5.0.0,5.1.0}) have the same units.
+"""
+
+
+def epoch_unit(benchmark: str) -> str:
+    """Return the unit of the published epochs to target: `epochs`, `samples`, or `tokens`."""
+    return _EPOCH_UNITS.get(benchmark, "epochs")
+
+
+def published_targets(workload: str) -> Mapping[str, float]:
+    """Return the targets of a workload in rounds v4.1 and later, by the name of the metric.
+
+    The result is empty for an unknown workload.
+    """
+    official = OFFICIAL_TARGETS["MLLOG"].get(workload, {})
+    values = _TARGETS_NOT_IN_LOGS.get(workload, tuple(official.values()))
+    names = [METRIC_NAMES.get(workload, "quality")]
+    if workload in SECOND_METRIC_NAMES:
+        names.append(SECOND_METRIC_NAMES[workload])
+    return dict(zip(names, values, strict=False))
 
 
 def metric_name(metric: str, workload: str) -> str:
@@ -150,6 +208,11 @@ METRIC_TITLES: Mapping[str, str] = {
     "SEGM": "mask mean average precision",
     "bleu": "BLEU",
     "hr_at_10": "hit rate at 10",
+    "masked_lm_accuracy": "masked-LM accuracy",
+    "auc": "AUC",
+    "log_perplexity": "log perplexity",
+    "evaluation_loss": "evaluation loss",
+    "validation_loss": "validation loss",
 }
 """Title of each metric on pages."""
 
@@ -161,6 +224,9 @@ METRIC_ABBREVIATIONS: Mapping[str, str] = {
     "SEGM": "mask mAP",
     "bleu": "BLEU",
     "hr_at_10": "HR@10",
+    "masked_lm_accuracy": "accuracy",
+    "auc": "AUC",
+    "log_perplexity": "log ppl",
 }
 """Short name of each metric, for the heading of a narrow column."""
 

@@ -88,6 +88,15 @@ def figure_text(value: float, digits: int = 3) -> str:
     return f"{value:,.0f}" if "e+" in text else text
 
 
+_MANY_EPOCHS = 1000.0
+"""Numbers of epochs from here on are numbers of samples, which are shown as integers."""
+
+
+def epochs_text(value: float) -> str:
+    """Return a number of epochs as text: `61.0`, or `179,712` for samples in place of epochs."""
+    return f"{value:,.0f}" if value >= _MANY_EPOCHS else f"{value:,.1f}"
+
+
 def percent_text(share: float) -> str:
     """Format a fraction as percent with two digits, such as `1.3 %`.
 

@@ -104,6 +104,11 @@ class CheckpointManager:
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             local = np.frombuffer(json.dumps(contention).encode(), np.uint8)
             gathered = self.trainer.gather({"contention": local})
+            state = (
+                self.trainer.state_dict()
+                if gathered is not None or self.trainer.state_is_sharded
+                else {}
+            )
             if gathered is not None:
                 of_all = tuple(
                     json.loads(np.asarray(arrays["contention"]).tobytes()) for arrays in gathered
@@ -112,7 +117,7 @@ class CheckpointManager:
                 metrics = folder / "metrics.jsonl"
                 checkpoint = Checkpoint(
                     step,
-                    self.trainer.state_dict(),
+                    state,
                     replace(loop_state, contention=of_all),
                     self.log.written(),
                     files.read_bytes(metrics, LOG_BYTES) if metrics.exists() else b"",
@@ -138,11 +143,17 @@ class CheckpointManager:
         return earlier.step, earlier.loop
 
     def save_final_weights(self) -> None:
-        """Write weights.npz on rank 0 after the run, if `checkpoint.final=true`."""
-        if self.run_spec.checkpoint_final and self.worker.rank == 0:
-            checkpoint_files.write_arrays(
-                Path(self.run_spec.folder) / checkpoint_files.WEIGHTS, self.trainer.weights()
-            )
+        """Write weights.npz on rank 0 after the run, if `checkpoint.final=true`.
+
+        If the parameters are sharded, all workers must call this method (collective call).
+        """
+        is_first = self.worker.rank == 0
+        if not self.run_spec.checkpoint_final or not (is_first or self.trainer.state_is_sharded):
+            return
+        weights = self.trainer.weights()
+        if is_first:
+            path = Path(self.run_spec.folder) / checkpoint_files.WEIGHTS
+            checkpoint_files.write_arrays(path, weights)
 
 
 def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from suite.catalog.sets import HyperparameterSet, named_sets
 from suite.common import registry
 from workloads.api import Json, TrainerInfo
+from workloads.common.networks import layer_lists
+from workloads.zoo.networks import KINDS, build
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MARKS = {"published": "", "derived": "ᵈ", "presumed": "ᵖ"}
@@ -23,6 +25,26 @@ LEGEND = (
 MARKED = re.compile(r"<!-- sets: (\w+) ([\w ]+) -->\n.*?<!-- sets: end -->", re.DOTALL)
 
 PRECISIONS = re.compile(r"<!-- precisions -->\n.*?<!-- precisions: end -->", re.DOTALL)
+
+NETWORKS = re.compile(r"<!-- networks -->\n.*?<!-- networks: end -->", re.DOTALL)
+STOCK = {
+    **dict.fromkeys(("alexnet", "vgg11", "inception_v3", "resnet18", "resnet34"), "PyTorch, MXNet"),
+    **dict.fromkeys(("vgg16", "vgg19"), "all"),
+    **dict.fromkeys(("resnet50", "resnet101", "resnet152"), "PyTorch"),
+}
+"""Frameworks that contain the same network (`workload.implementation=stock`)."""
+
+
+def networks_table() -> str:
+    """Return the table of the zoo's networks, at their original image size."""
+    rows = []
+    for name, kind in KINDS.items():
+        network = build(name, kind.image_size, kind.classes)
+        size = f"{layer_lists.parameter_count(network):,}"
+        gigas = f"{layer_lists.multiply_adds(network) / 1e9:.3g}"
+        rows.append(f"| {name} | {kind.image_size} | {size} | {gigas} | {STOCK.get(name, '–')} |")
+    head = "| model | px | parameters | GMAC | stock in |\n|---|---:|---:|---:|---|"
+    return "\n".join([head, *rows])
 
 
 def precisions_table() -> str:
@@ -89,7 +111,9 @@ def page(text: str) -> str:
         return f"{begin}\n\n{table(mark[1], mark[2].split())}\n\n<!-- sets: end -->"
 
     precisions = f"<!-- precisions -->\n\n{precisions_table()}\n\n<!-- precisions: end -->"
-    return PRECISIONS.sub(lambda _: precisions, MARKED.sub(updated, text))
+    networks = f"<!-- networks -->\n\n{networks_table()}\n\n<!-- networks: end -->"
+    text = NETWORKS.sub(lambda _: networks, MARKED.sub(updated, text))
+    return PRECISIONS.sub(lambda _: precisions, text)
 
 
 if __name__ == "__main__":

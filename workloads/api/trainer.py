@@ -63,6 +63,12 @@ class Trainer(ABC):
 
     timed_by: ClassVar[str] = "device events"
     """Clock of the times from `time_steps`, for the log."""
+    state_is_sharded: bool = False
+    """True if each process holds only a part of the parameters and of the optimizer state.
+
+    All ranks must then call `weights` and `state_dict` (collective calls), and only rank 0 receives
+    the arrays.
+    """
     exchange: ParameterServerClient | None = None
     """Parameter-server client under `update=async`, which is created at the end of `setup`.
 

@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from workloads.api import Array, Arrays, Batch, GradientAllReduceInfo, WorkerContext
+from workloads.common.optimizers import SLOTS
 from workloads.frameworks.pytorch.copies import download
 from workloads.frameworks.pytorch.graphs import Rate
 from workloads.frameworks.pytorch.model import ModelTrainer
@@ -233,6 +234,7 @@ class LlamaTrainer(ModelTrainer):
         if not self.state_is_sharded:
             super()._load(weights)
             return
+        self._discard_gathered()
         for name, value in self.parameters.items():
             local = self._own_rows(name, value)
             first, stop = self._rows_of(value)
@@ -240,6 +242,15 @@ class LlamaTrainer(ModelTrainer):
             local.copy_(torch.from_numpy(rows))
         if self.optimizer is not None:
             self.optimizer.reset()
+
+    def _discard_gathered(self) -> None:
+        """Free the gathered parameters, which FSDP2 keeps after an evaluation.
+
+        Without this call, the next forward pass would use the values before loading.
+        """
+        for module in self.model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
 
     def _own_rows(self, name: str, value: Tensor) -> Tensor:
         return self.local.get(name, _local(value))
@@ -368,10 +379,11 @@ class LlamaTrainer(ModelTrainer):
         if not self.state_is_sharded:
             super().load_state_dict(state)
             return
+        self._discard_gathered()
         own: dict[str, Array] = {}
         for name, value in self.parameters.items():
             first, stop = self._rows_of(value)
-            for key in (name, *(f"{kind}.{name}" for kind in ("mean", "square"))):
+            for key in (name, *(f"{kind}.{name}" for kind in SLOTS[self.updates.name])):
                 if key in state:
                     own[key] = state[key][first:stop]
             self._own_rows(name, value).copy_(torch.from_numpy(own[name].copy()))

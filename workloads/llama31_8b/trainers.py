@@ -10,4 +10,7 @@ TRAINERS: Mapping[str, TrainerInfo] = {
     "pytorch": TrainerInfo(
         "workloads.llama31_8b.pytorch:LlamaTrainer", precisions=("fp32", "bf16", "tf32")
     ),
+    "jax": TrainerInfo(
+        "workloads.llama31_8b.jax:LlamaTrainer", precisions=("fp32", "bf16", "tf32")
+    ),
 }

@@ -17,7 +17,7 @@ import numpy as np
 
 from suite.results.columns import Result
 from suite.results.combine import grouped
-from suite.results.targets import OFFICIAL_TARGETS, same_targets
+from suite.results.targets import OFFICIAL_TARGETS, published_targets, same_targets
 
 MEASURED, RCP, BETWEEN = "measured", "RCP", "between measured batches"
 """Sources of an estimated number of epochs."""
@@ -35,12 +35,21 @@ _RCP_AGREEMENT = 0.14
 Rounds up to v0.7 train ResNet-50 with different hyperparameters, and need up to 60 epochs
 where the RCP has 35.
 """
-_RCP_ROUND = "training_1.1.0"
-"""mlperf-logging package with the RCPs of round v1.1.
-
-Later rounds have a different SSD, but the same ResNet-50 and Mask R-CNN.
-"""
-_RCP_NAMES: Mapping[str, str] = {"resnet50": "resnet", "ssd": "ssd", "maskrcnn": "maskrcnn"}
+_RCPS: Mapping[str, tuple[str, str]] = {
+    # Later rounds have a different SSD, and the same ResNet-50 and Mask R-CNN.
+    **{name: ("1.1", name) for name in ("ssd", "maskrcnn")},
+    "resnet50": ("1.1", "resnet"),
+    **{
+        name: ("5.1", name)
+        for name in (
+            *("bert", "dlrm_dcnv2", "flux1", "llama2_70b_lora", "llama31_405b", "llama31_8b"),
+            *("retinanet", "rgat"),
+        )
+    },
+}
+"""Workload to the round of its RCPs in mlperf-logging, and its name there."""
+_RCP_FIELDS = ("Epochs to converge", "samples to converge")
+"""Names of the epochs (or samples) to target in the files with RCPs."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,8 @@ def _applicable_rcps(
     The result is empty if the target or the epochs of the RCPs differ from `results`.
     """
     workload = results[0].workload
-    official = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(workload, ""), {})
+    _, name = _RCPS.get(workload, ("", ""))
+    official = OFFICIAL_TARGETS["MLLOG"].get(name) or published_targets(name)
     if not same_targets(results[0].targets, official, workload):
         return {}
     points = reference_points(workload)
@@ -109,17 +119,27 @@ def _applicable_rcps(
 def reference_points(workload: str) -> Mapping[float, float]:
     """Return the mean epochs of the rules' reference runs by global batch.
 
-    The result is empty for a workload without reference runs.
+    Workloads that count samples have samples in place of epochs. The result is empty for a workload
+    without reference runs.
     """
-    if workload not in _RCP_NAMES:
+    if workload not in _RCPS:
         return {}
     import mlperf_logging.rcp_checker as checker
 
-    path = Path(checker.__path__[0]) / _RCP_ROUND / f"rcps_{_RCP_NAMES[workload]}.json"
+    round_number, name = _RCPS[workload]
+    path = Path(checker.__path__[0]) / f"training_{round_number}.0" / f"rcps_{name}.json"
     points = json.loads(path.read_text(encoding="utf-8")).values()
     return _means(
-        (point["BS"], float(epochs)) for point in points for epochs in point["Epochs to converge"]
+        (point["BS"], float(epochs))
+        for point in points
+        for field in _RCP_FIELDS
+        for epochs in point.get(field, ())
     )
+
+
+def reference_round(workload: str) -> str:
+    """Return the round of the reference runs of a workload, such as `v1.1`; empty without them."""
+    return f"v{_RCPS[workload][0]}" if workload in _RCPS else ""
 
 
 def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:

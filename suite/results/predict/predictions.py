@@ -22,7 +22,7 @@ from suite.results.columns import Result, column, with_size
 from suite.results.combine import non_null
 from suite.results.data_table import DataTable
 from suite.results.predict import scaling_model
-from suite.results.predict.epochs_to_target import RCP, epochs_at
+from suite.results.predict.epochs_to_target import RCP, epochs_at, reference_round
 from suite.results.predict.step import StepModel, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.price import Prices
@@ -141,7 +141,8 @@ class PredictionRequest:
             )
             per_device = self.batch_per_device or nearest.global_batch / nearest.device_count
             batch = float(self.batch_global or per_device * devices)
-            if batch < devices:
+            is_parallel = results[0].workload in scaling_model.MODEL_PARALLEL
+            if batch < devices and not is_parallel:
                 raise ValueError(
                     f"a batch of {batch:g} is less than a sample for each of {devices} devices. Set"
                     " a larger batch"
@@ -479,10 +480,13 @@ def _seconds_outside_epochs(result: Result) -> float:
 def samples_of_epoch(results: Sequence[Result]) -> float | None:
     """Return the number of samples that an epoch trains on, or None if unknown.
 
-    Runs of this suite count the samples. Foreign logs may contain the number.
+    They are counted by runs of this suite, or logged. If a result counts samples in place of
+    epochs, its epoch is one sample.
 
     NCF logs its positive pairs, and trains on several negatives for each positive pair.
     """
+    if results[0].epoch_unit == "samples":
+        return 1.0
     counted = [
         run
         for result in results
@@ -499,9 +503,14 @@ def samples_of_epoch(results: Sequence[Result]) -> float | None:
 
 
 def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Iterator[str]:
-    """Yield notes on throughputs, times, and values that are unknown or assumed."""
-    samples = samples_of_epoch(results)
-    if samples is None:
+    """Yield sentences on throughputs, times, and unknown or assumed figures."""
+    samples, unit = samples_of_epoch(results), results[0].epoch_unit
+    if unit == "samples":
+        yield (
+            "samples/s is the samples to target over the time to target, with evaluation. training"
+            " samples/s is without evaluation."
+        )
+    elif samples is None:
         yield "The samples of an epoch are not known, so there is no throughput with evaluation."
     elif not any(result.seconds_per_epoch for result in results):
         yield (
@@ -522,8 +531,8 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
             else devices_text(unknown[-1])
         )
         yield (
-            f"Epochs to target at the batch on {text} are not known, so the time to target is not"
-            " known either."
+            f"{unit.capitalize()} to target at the batch on {text} are not known, so the time to"
+            " target is not known either."
         )
     outside = sorted({_seconds_outside_epochs(result) for result in results} - {0.0})
     if outside and predicted:
@@ -534,8 +543,9 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
         )
     if any(row.epochs_source == RCP for row in predicted):
         yield (
-            f"{RCP}: mean epochs of the reference runs of round v1.1 at this batch, or interpolated"
-            " between two batches."
+            f"{RCP}: mean {unit} of the reference runs of round"
+            f" {reference_round(results[0].workload)} at this batch, or interpolated between two"
+            " batches."
         )
 
 
@@ -549,7 +559,7 @@ def why_not_by_model(results: Sequence[Result]) -> str:
     The reason is empty if the scaling model covers the results.
     """
     first = results[0]
-    if first.workload not in scaling_model.WORKLOADS:
+    if first.workload not in (*scaling_model.WORKLOADS, *scaling_model.LATER_WORKLOADS):
         return "there are no published results on several device counts to fit the scaling model to"
     if first.profile not in ("reference", "") or first.has_label(LabelKind.CPU):
         return "the scaling model covers reference runs on GPUs only"

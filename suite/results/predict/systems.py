@@ -124,6 +124,12 @@ def find_system(name: str) -> System:
     """
     if name in systems():
         return systems()[name]
+    if name in accelerators_without_links():
+        accelerator = accelerators_without_links()[name]
+        raise ValueError(
+            f"--system {name}: the bandwidth between {accelerator} devices is not known. Set"
+            " --system FILE with devices_per_node and inside, or leave out --system"
+        )
     path = expand_user(name)
     if not path.is_file():
         matches = difflib.get_close_matches(name, systems(), n=1)
@@ -154,11 +160,43 @@ def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
             raise ValueError(
                 "expected entries NAME: with title, devices_per_node, inside, and between"
             )
-        return {str(name): _system(str(name), entry) for name, entry in content.items()}
+        return {
+            str(name): _system(str(name), entry)
+            for name, entry in content.items()
+            if not _has_only_peak(entry)
+        }
     except ValueError as error:
         raise ValueError(
             f"{path}: invalid description of a system ({' '.join(str(error).split())[:160]})"
         ) from None
+
+
+def _has_only_peak(entry: Any) -> bool:
+    """Check whether an entry of a file has the peak of an accelerator, and no links."""
+    return isinstance(entry, dict) and "peak" in entry and "inside" not in entry
+
+
+@functools.cache
+def accelerators_without_links() -> Mapping[str, str]:
+    """Return the shipped entries without links: name to the kind of accelerator."""
+    content: Any = read_yaml(_SHIPPED)
+    return {
+        str(name): str(entry["peak"]["accelerator"])
+        for name, entry in content.items()
+        if _has_only_peak(entry)
+    }
+
+
+@functools.cache
+def bf16_peaks() -> Mapping[str, float]:
+    """Return the dense BF16 peak in FLOP/s of each kind of accelerator with a known peak."""
+    content: Any = read_yaml(_SHIPPED)
+    peaks = [entry["peak"] for entry in content.values() if "peak" in entry]
+    return {
+        str(peak["accelerator"]): float(peak["bf16_tflops"]) * 1e12
+        for peak in peaks
+        if "bf16_tflops" in peak
+    }
 
 
 def _system(name: str, entry: Any) -> System:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from suite.results.columns import Result
+from suite.results.columns import EPOCH_COLUMNS, Result
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
-from suite.results.experiment_key import EPOCHS, THROUGHPUT, TIME, incomparable_reasons
+from suite.results.experiment_key import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, incomparable_reasons
 from suite.results.names import short_title
 from suite.results.ratios import SIGNIFICANCE, Ratio, ratio, ratio_text
 from suite.results.text import clean, devices_text, figure_text, time_text
@@ -34,6 +34,7 @@ from suite.results.views.verdict import (
     judge,
     quantities,
     quantity_texts,
+    quantity_title,
 )
 
 _NOTICES = {
@@ -162,8 +163,9 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
         f"{ours.name} = {clean(ours.title, 400)}. {theirs.name} = {clean(theirs.title, 400)}.",
     ]
     if comparisons:
+        units = _units_text(comparison.ours for comparison in comparisons)
         above.append(
-            f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, or more"
+            f"A ratio above 1 means that {ours.name} is better: less time, fewer {units}, or more"
             " samples/s."
         )
     to_target = any(comparison.ratio.total is not None for comparison in comparisons)
@@ -179,6 +181,11 @@ def _not_empty(sections: Iterable[Section]) -> tuple[Section, ...]:
         for section in sections
         if section.below or section.above or section.facts or section.table
     )
+
+
+def _units_text(results: Iterable[Result]) -> str:
+    """Return the units in which results count training up to the target: `epochs or samples`."""
+    return " or ".join(dict.fromkeys(result.epoch_unit for result in results)) or "epochs"
 
 
 def _data(rows: Iterable[ComparisonRow]) -> DataTable:
@@ -281,7 +288,8 @@ def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
     )
     both = find_differences(ours, theirs).of_both
     differ = "; ".join(f"{setting.name}: {setting.ours} | {setting.theirs}" for setting in both)
-    for quantity in quantities(in_blocks=ours.parts is not None and theirs.parts is not None):
+    in_blocks = ours.parts is not None and theirs.parts is not None
+    for quantity in quantities(in_blocks, ours.epoch_unit):
         if quantity.name in refused:
             yield replace(pair, quantity=quantity.name, verdict=refused[quantity.name])
         elif is_known_ratio(quantity.ratio(measured)):
@@ -309,10 +317,12 @@ def _comparison_sections(
     profile = f" ({ours.profile})" if ours.profile in _NO_RELATION else ""
     both = f"{names[0]} ({sides[0].name_of(ours)}) and {names[1]} ({sides[1].name_of(theirs)})"
     main, *further = comparison.compared
-    facts = [(_capitalized(main.quantity or ""), main.verdict or "")]
+    unit = ours.epoch_unit
+    facts = [(_capitalized(quantity_title(main.quantity or "", unit)), main.verdict or "")]
     for row in further:
         if row.p is not None and row.p < SIGNIFICANCE:
-            facts.append((_capitalized(row.quantity or ""), row.verdict or ""))
+            title = quantity_title(row.quantity or "", unit)
+            facts.append((_capitalized(title), row.verdict or ""))
     if main.quantity == TIME:
         facts[0] = (facts[0][0], f"{facts[0][1]} {_setup_sentence(comparison, names)}".rstrip())
     table = DataTable.from_rows(_ratio_table_rows(comparison, names)).without_empty()
@@ -357,7 +367,7 @@ def _ratio_table_rows(
         assert row.quantity is not None
         texts = quantity_texts(row.quantity, row.ours_value or 0.0, row.theirs_value or 0.0)
         yield {
-            "quantity": row.quantity,
+            "quantity": quantity_title(row.quantity, comparison.ours.epoch_unit),
             ours: texts[0],
             theirs: texts[1],
             "ratio": row.ratio,
@@ -410,7 +420,11 @@ def _factors(comparison: _Comparison) -> Iterator[str]:
         or measured.efficiency is None
     ):
         return
-    factors = [("time per epoch", measured.throughput), ("epochs", measured.efficiency)]
+    unit = comparison.ours.epoch_unit
+    factors = [
+        (quantity_title(EPOCH_TIME, unit), measured.throughput),
+        (unit, measured.efficiency),
+    ]
     if measured.setup is not None:
         factors.append(("setup and other time outside of epochs", measured.setup))
     scaling = (comparison.theirs.scaling_factor or 1.0) / (comparison.ours.scaling_factor or 1.0)
@@ -446,7 +460,8 @@ def _convergence(
                 continue
             subject = side.name if found.result.profile in _NO_RELATION else name
             missing.append(_Refused(subject, found.why_not_judged))
-    title = "Convergence: epochs to target compared with published runs"
+    units = _units_text(result for side in sides for result in side.results)
+    title = f"Convergence: {units} to target compared with published runs"
     keys = 4 if len(sides) > 1 else 3
     shown = DataTable.from_rows(table)
     return Section(title, table=shown, below=_by_reason(missing, "Not judged: "), keys=keys), rows
@@ -463,7 +478,7 @@ def _convergence_row(found: Convergence, name: str) -> ComparisonRow:
         ours=name,
         theirs=None if reference is None else "; ".join(reference.sources),
         quantity=EPOCHS,
-        unit="epochs",
+        unit=result.epoch_unit,
         ours_value=found.epochs,
         theirs_value=None if reference is None else reference.mean,
         runs_ours=len(result.runs),
@@ -485,7 +500,7 @@ def _convergence_table_row(found: Convergence, side: Side) -> Mapping[str, Any]:
         "devices": found.result.devices,
         "result": side.name_of(found.result),
         "batch": reference.batch,
-        "epochs": found.epochs,
+        EPOCH_COLUMNS[found.result.epoch_unit]: found.epochs,
         "published": reference.mean,
         "accepted": accepted,
         "verdict": found.verdict.value,

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from suite.results.columns import Result, column
+from suite.results.columns import EPOCH_COLUMNS, Result, column, epoch_columns
 from suite.results.data_table import DataTable
 from suite.results.experiment_key import heading
-from suite.results.names import workload_name
+from suite.results.names import accelerator_name, workload_name
+from suite.results.predict.systems import bf16_peaks
 from suite.results.price import Prices
 from suite.results.published_results import ARTICLE
 from suite.results.scores import published_results
@@ -39,15 +40,26 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 A user separates several values of a filter by commas.
 """
 _MATCHES_PART = ("framework", "system")
-"""Filters for which a substring of the value is sufficient."""
-_DISPENSABLE = ("epochs", "target", "batch", "framework", "failed", "runs")
-"""Columns that are removed from a table that is too wide, in this order."""
+"""Filters for which a part of the value is enough."""
+_DISPENSABLE = (*EPOCH_COLUMNS.values(), "target", "batch", "framework", "failed", "runs")
+"""Columns that are left out of a table that is too wide, in this order."""
 _MAX_WIDTH = 115
 """Maximum number of characters of a table's width, without footnote marks."""
 _MAX_CELL = 28
 """Maximum number of characters of a text cell. Longer texts are cut."""
 _TIME_CHARACTERS = 10
 """Number of characters of a time or cost in a table."""
+
+
+_FLOPS_OF_SAMPLE: Mapping[str, float] = {
+    "llama31_8b": 8192 * 6 * (7_504_658_432 + 32 * 4096 * 8192),
+}
+"""Workload to the FLOPs of a sample, forward and backward.
+
+Llama 3.1 8B: 8,192 tokens, 7,504,658,432 weights in matrix products (all except the embedding and
+the norms), and the causal half of attention in 32 layers of width 4,096. Recomputation is not
+counted.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +77,7 @@ class PublishedRow:
     benchmark: str = column("Workload")
     minutes: float | None = column("Time to target in minutes")
     runs: Cell = column("Runs of the result, failed runs included")
-    epochs: float | None = column("Mean epochs to target of the runs in the score")
+    epochs: float | None = column("Mean epochs to target of the runs in the score, in `epoch_unit`")
     batch: int | None = column("Global batch size")
     target: Cell = column("Target quality, as printed")
     throughput: Cell = column("Throughput, as printed")
@@ -75,8 +87,14 @@ class PublishedRow:
     runs_successful: Cell = column("Runs that reached the target")
     scaling_factor: float | None = column("Factor by which the rules multiply the time")
     batch_unit: Cell = column("Unit of the batch size")
-    target_mask: Cell = column("Target quality of the masks of Mask R-CNN, as printed")
+    epoch_unit: str = column("Unit of `epochs`: `epochs`, `samples`, or `tokens`")
+    target_mask: Cell = column(
+        "Target of the second metric of Mask R-CNN and Stable Diffusion, as printed"
+    )
     throughput_unit: Cell = column("Unit of the throughput")
+    bf16_peak_share: float | None = column(
+        "Model FLOP/s of training over the dense BF16 peak of the devices, for Llama 3.1 8B"
+    )
     division: str = column("`closed` or `open`")
     availability: Cell = column("Availability of the system")
     note: str = column("Notes")
@@ -174,8 +192,10 @@ def _published_row(result: Result) -> PublishedRow:
         runs_successful=cells.get("runs_successful"),
         scaling_factor=result.scaling_factor,
         batch_unit=cells.get("batch_unit"),
+        epoch_unit=result.epoch_unit,
         target_mask=cells.get("target_mask"),
         throughput_unit=cells.get("throughput_unit"),
+        bf16_peak_share=_bf16_peak_share(result),
         division=result.division,
         availability=cells.get("availability"),
         note="; ".join(notes),
@@ -184,6 +204,19 @@ def _published_row(result: Result) -> PublishedRow:
         system_description=cells.get("system_description"),
         notes=notes,
     )
+
+
+def _bf16_peak_share(result: Result) -> float | None:
+    """Return the model FLOP/s of a result over the dense BF16 peak of its devices.
+
+    The share may exceed what BF16 allows, because FP8 and FP4 have higher peaks. None if the FLOPs
+    of a sample, the throughput, or the peak are unknown.
+    """
+    flops = _FLOPS_OF_SAMPLE.get(result.workload)
+    peak = bf16_peaks().get(accelerator_name(result.device_name))
+    if flops is None or peak is None or not result.samples_per_second or not result.devices:
+        return None
+    return round(result.samples_per_second * flops / (result.devices * peak), 4)
 
 
 def _parse_cell(text: str) -> Cell:
@@ -245,7 +278,7 @@ def _table_row(row: PublishedRow) -> dict[str, Any]:
         "seconds": row.result.seconds,
         "runs": row.runs,
         "failed": row.failed,
-        "epochs": row.epochs,
+        **epoch_columns(row.result),
         "batch": row.batch,
         "target": target_text(row.result.targets, row.result.workload, row.result.falling_metrics),
         "cost": row.cost,

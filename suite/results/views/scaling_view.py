@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from suite.results.columns import EPOCH_COLUMNS, EPOCHS
 from suite.results.data_table import DataTable
 from suite.results.predict import scaling_model
 from suite.results.predict.predictions import MEASURED, PREDICTION, Prediction, PredictionRow
@@ -76,7 +77,7 @@ def scaling_view(predictions: Sequence[Prediction]) -> View:
         sections.append(
             Section(
                 prediction.title,
-                table=_with_ranges(prediction).only(_SHOWN).without_empty(_KEY_COLUMNS),
+                table=_shown_table(prediction),
                 facts=(*target_and_data_facts(prediction.results), ("Method", method)),
                 below=(*_answers(prediction.rows), *prediction.notes),
                 keys=2,
@@ -90,6 +91,7 @@ def scaling_view(predictions: Sequence[Prediction]) -> View:
             "how": prediction.how,
             "labels": merged_labels(prediction.results),
             "batch_unit": first.batch_unit or "samples",
+            "epoch_unit": first.epoch_unit,
             "sample_unit": first.sample_unit or "samples",
         }
         data += [common | row.columns() for row in prediction.rows]
@@ -99,6 +101,20 @@ def scaling_view(predictions: Sequence[Prediction]) -> View:
         DataTable.from_rows(data),
         (NOT_VERIFIED, introduction),
     )
+
+
+def _shown_table(prediction: Prediction) -> DataTable:
+    """Return the table of a prediction.
+
+    Results that count samples (or tokens) to target have no time per epoch.
+    """
+    table = _with_ranges(prediction).only(_SHOWN)
+    unit = prediction.results[0].epoch_unit
+    if unit != EPOCHS:
+        counts = [None if row.epochs is None else round(row.epochs) for row in prediction.rows]
+        table = table.with_column("epochs", counts).renamed({"epochs": EPOCH_COLUMNS[unit]})
+        table = table.without("seconds_per_epoch", "epoch_range")
+    return table.without_empty(_KEY_COLUMNS)
 
 
 def _with_ranges(prediction: Prediction) -> DataTable:
@@ -195,6 +211,8 @@ def validation_view(result: Validation) -> View:
         for protocol in MAIN_PROTOCOLS
         if len(rows := select(held, protocol))
     ]
+    later_rounds = sorted({family[0].round for family in result.later_families})
+    later_count = sum(map(len, result.later_families))
     last_round = scaling_model.CONSTANTS_UP_TO[-1]
     columns = ["run", "workload", "devices", "batch_per_device", "signed_error"]
     sections = (
@@ -216,6 +234,17 @@ def validation_view(result: Validation) -> View:
             "The same rounds separately, scaling model", (), DataTable.from_rows(by_round), keys=3
         ),
         Section(
+            f"Workloads of rounds {', '.join(later_rounds)}, which have no limits",
+            (),
+            DataTable.from_rows(_later_rows(result)),
+            below=(
+                "Inside: share of results inside the 90 % interval of a prediction.",
+                f"{later_count} results in {len(result.later_families)} families. The parameters of"
+                " each workload are fitted to these results, without the family that is predicted.",
+            ),
+            keys=2,
+        ),
+        Section(
             f"The {_WORST_SHOWN} largest errors, one row left out",
             (),
             DataTable.from_frame(worst[columns]),
@@ -232,6 +261,24 @@ def validation_view(result: Validation) -> View:
         sections,
         DataTable.from_frame(result.held),
     )
+
+
+def _later_rows(result: Validation) -> Iterator[dict[str, Any]]:
+    """Yield the errors of the model and of perfect scaling for each later workload and protocol."""
+    linear = next(rule for rule, grid in RULES.items() if grid is scaling_model.LINEAR_GRID)
+    for workload in scaling_model.LATER_WORKLOADS:
+        held = result.later_workloads[result.later_workloads["workload"] == workload]
+        for protocol in MAIN_PROTOCOLS:
+            found = errors(select(held, protocol))
+            yield {
+                "workload": workload,
+                "predicted": protocol,
+                **found,
+                "perfect_scaling_median_error": errors(select(held, protocol, linear))[
+                    "median_error"
+                ],
+                "inside_share": result.later_coverage(workload, protocol),
+            }
 
 
 def _error_table(held: pd.DataFrame) -> DataTable:

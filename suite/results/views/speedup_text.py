@@ -30,7 +30,7 @@ def describe(speedup: Ratio) -> str:
             f"{ratio_text(speedup.value)}× in samples per second. These runs have a fixed length"
             " and no target."
         )
-    epochs = f" {_epochs_text(speedup.efficiency)}" if speedup.efficiency is not None else ""
+    epochs = f" {_epochs_text(speedup)}" if speedup.efficiency is not None else ""
     return " ".join((f"{times_text(speedup.total)} to target{epochs}.", *speedup_details(speedup)))
 
 
@@ -53,7 +53,7 @@ def speedup_headline(speedup: Ratio) -> str:
         if interval
         else ""
     )
-    epochs = f" {_epochs_text(speedup.efficiency)}" if speedup.efficiency is not None else ""
+    epochs = f" {_epochs_text(speedup)}" if speedup.efficiency is not None else ""
     times = times_text(speedup.total)
     claim = "the same time to target" if times == AS_FAST else f"{times} to target"
     return f"{where}: {claim}{sure}{epochs}."
@@ -124,12 +124,13 @@ def interval_sentence(speedups: Iterable[Ratio]) -> str:
     return f"No confidence interval: {'; '.join(reasons)}." if reasons else ""
 
 
-def _epochs_text(efficiency: float) -> str:
-    """Return how the number of epochs changed.
+def _epochs_text(speedup: Ratio) -> str:
+    """Return how the number of epochs (or samples) changed. The ratio of both numbers is known.
 
     Examples: `with the same number of epochs`, `with 1.20× as many epochs`.
     """
+    unit, efficiency = speedup.after.epoch_unit, speedup.efficiency
+    assert efficiency is not None
     if abs(efficiency - 1) < SAME_EPOCHS:
-        return "with the same number of epochs"
-    amount = ratio_text(1 / efficiency)
-    return f"with {amount}× as many epochs"
+        return f"with the same number of {unit}"
+    return f"with {ratio_text(1 / efficiency)}× as many {unit}"

@@ -15,7 +15,7 @@ from suite.results.columns import Result, Run, column, epochs_trained
 from suite.results.experiment_key import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME
 from suite.results.ratios import SIGNIFICANCE, Interval, Ratio, permutation_test, ratio_text
 from suite.results.scores import failures
-from suite.results.text import rate_text, time_text
+from suite.results.text import epochs_text, rate_text, time_text
 
 
 class RowKind(enum.Enum):
@@ -87,14 +87,18 @@ class Quantity:
     interval: Callable[[Ratio], Interval | None]
 
 
-def quantities(in_blocks: bool) -> tuple[Quantity, ...]:
-    """Return the quantities of a comparison, the most important quantity first.
+def quantities(in_blocks: bool, epoch_unit: str) -> tuple[Quantity, ...]:
+    """Return the quantities in which two results are compared, the most important quantity first.
 
     Args:
-        in_blocks: True if the logs of both results separate setup. Time per epoch then includes
-            only the blocks.
+        in_blocks: The logs of both results separate setup, so time per epoch is the time of the
+            blocks.
+        epoch_unit: Unit in which the results count training up to the target.
     """
-    return _TIME, _EPOCH_TIME if in_blocks else _EPOCH_TIME_WITH_SETUP, _EPOCHS, _THROUGHPUT
+    epochs = replace(
+        _EPOCHS, unit=epoch_unit, claim=f"{{worse}} needs {{times}} as many {epoch_unit}"
+    )
+    return _TIME, _EPOCH_TIME if in_blocks else _EPOCH_TIME_WITH_SETUP, epochs, _THROUGHPUT
 
 
 def _scaled_seconds(run: Run) -> float | None:
@@ -152,6 +156,15 @@ _THROUGHPUT = Quantity(
 )
 
 
+def quantity_title(quantity_name: str, epoch_unit: str) -> str:
+    """Return the name of a quantity for results with a unit of epochs: `samples to target`."""
+    if quantity_name == EPOCHS:
+        return f"{epoch_unit} to target"
+    return (
+        f"time per {epoch_unit.removesuffix('s')}" if quantity_name == EPOCH_TIME else quantity_name
+    )
+
+
 def quantity_texts(quantity_name: str, *values: float) -> list[str]:
     """Format values of a quantity with its unit: `12.2 s`, `16.4`, `140,187 samples/s`.
 
@@ -164,7 +177,7 @@ def quantity_texts(quantity_name: str, *values: float) -> list[str]:
     if quantity_name in (TIME, EPOCH_TIME):
         return [time_text(value, min(values)) for value in values]
     if quantity_name == EPOCHS:
-        return [f"{value:,.1f}" for value in values]
+        return [epochs_text(value) for value in values]
     return [f"{rate_text(value)} {_THROUGHPUT.unit}" for value in values]
 
 

@@ -94,7 +94,8 @@ def test_a_loss_reaches_its_target_from_above(tmp_path, losses, status, epochs):
 
 
 def test_pages_and_checks_show_the_direction(tmp_path):
-    assert target_text({"quality": 3.3}, "llama31_8b") == "quality ≤ 3.3"
+    assert target_text({"quality": 3.3}, "llama31_8b") == "log perplexity ≤ 3.3"
+    assert target_text({"quality": 0.925}, "llama2_70b_lora") == "evaluation loss ≤ 0.925"
     assert target_text({"FID": 90.0, "CLIP": 0.15}, "stable_diffusion") == "FID ≤ 90, CLIP ≥ 0.15"
     assert target_text({"top1": 0.759}, "resnet50") == "top-1 accuracy ≥ 0.759"
     verdict = check_file(loss_log(tmp_path, [4.0, 3.5, 3.6]), rules="5.1.0")

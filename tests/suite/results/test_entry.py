@@ -267,7 +267,9 @@ def test_the_nodes_of_an_old_description_are_summed(tmp_path):
         tmp_path / "entry.json",
         [json.dumps({"division": "closed", "framework": "MXNet", "nodes": nodes})],
     )
-    assert read_description(path) == SystemDescription("", "closed", "MXNet", "A", 20, 3)
+    assert read_description(path) == SystemDescription(
+        division="closed", framework="MXNet", accelerator="A", devices=20, nodes=3
+    )
 
 
 def test_the_key_of_an_entry_does_not_depend_on_the_parent_folder(tmp_path):

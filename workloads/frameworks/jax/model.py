@@ -103,6 +103,17 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         (_, (loss, moved)), gradients = jax.value_and_grad(scaled, has_aux=True)(trained)
         return loss, gradients, moved
 
+    def summed(self, gradients: Values) -> Values:
+        """Return the gradients summed over replicas. All replicas run this method."""
+        # All gradients are joined into one array, because each collective adds latency.
+        flat, unravel = ravel_pytree(gradients)
+        whole: Values = unravel(jax.lax.psum(flat, AXIS))
+        return whole
+
+    def clipped(self, gradients: Values) -> Values:
+        """Return the gradients for the optimizer, which clips the gradients itself by default."""
+        return gradients
+
     def parameter_rule(self, name: str) -> ParameterRule:
         """Return the update rule of a parameter. The default is the workload's rule."""
         return self.workload.parameter_rule(name)
@@ -225,7 +236,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         assert self.optimizer is not None
         self.traces += 1
         gradients, moved, total = self._reduced(weights, kept, moved, total, scalars, batch)
-        weights, kept = self.optimizer.apply(weights, kept, gradients, scalars[1])
+        weights, kept = self.optimizer.apply(weights, kept, self.clipped(gradients), scalars[1])
         return weights, kept, moved, total
 
     def _reduced(
@@ -260,9 +271,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
             add, (jnp.float32(0), zeros, _squeezed(moved)), batch
         )
         if self.worker.num_replicas > 1:
-            # All gradients are joined into one array, because each collective adds latency.
-            flat, unravel = ravel_pytree(gradients)
-            gradients = unravel(jax.lax.psum(flat, AXIS))
+            gradients = self.summed(gradients)
         return gradients, _joined(moved), _added(total, loss * scalars[0])
 
     def _forward(

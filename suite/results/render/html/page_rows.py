@@ -212,7 +212,7 @@ class PageRows:
             yield "time to target" if reached else "time", time_text(row.seconds)
         parts = _parts(row)
         yield from parts_lines(parts)
-        yield "epochs", "" if row.epochs is None else figure_text(row.epochs)
+        yield row.epoch_unit, "" if row.epochs is None else figure_text(row.epochs)
         rate = row.samples_per_second if isinstance(row, Result) else None
         if rate is None and row.samples and row.train_seconds:
             rate = row.samples / row.train_seconds

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from suite.results.columns import Columns, Result
+from suite.results.columns import Columns, Result, epoch_columns
 from suite.results.data_table import DataTable
 from suite.results.experiment_key import label
 from suite.results.names import short_title
@@ -71,7 +71,6 @@ def _published_section(
         "devices",
         "nodes",
         "seconds",
-        "epochs",
         "global_batch_size",
         "samples_per_second",
         "clock",
@@ -81,8 +80,11 @@ def _published_section(
     members: list[tuple[Columns, ...]] = []
 
     def add(result: Result, name: str, notes: tuple[str, ...]) -> None:
-        target = target_text(result.targets, result.workload, result.falling_metrics)
-        figures = {column: getattr(result, column) for column in columns}
+        target = target_text(result.targets, result.workload)
+        first, rest = columns[:3], columns[3:]
+        figures = {column: getattr(result, column) for column in first}
+        figures |= epoch_columns(result)
+        figures |= {column: getattr(result, column) for column in rest}
         lines.append(
             {"workload": short_title(result.workload), "result": name}
             | figures

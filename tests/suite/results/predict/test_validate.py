@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 
 from suite.results.experiment_key import key
+from suite.results.names import short_title
 from suite.results.predict import scaling_model
 from suite.results.predict.validate import PROTOCOLS, errors, held_out, select, validate
 from suite.results.scores import find_published, published_results
+from tests.helpers import PROJECT
 
 ROW, SMALLEST, NEAR, FAR, NEW, NEW_FAR = PROTOCOLS
 
@@ -96,3 +98,57 @@ def test_a_new_machine_is_predicted_without_data_of_its_submitter():
     assert list(select(unknown, NEW)["error"]) == pytest.approx(
         list(select(empty, SMALLEST)["error"])
     )
+
+
+def test_the_model_holds_on_the_workloads_of_later_rounds(validation):
+    """The constants of the model were chosen on earlier workloads alone."""
+    held = validation.later_workloads
+    assert set(held["workload"]) == {*scaling_model.LATER_WORKLOADS}
+    assert figure(held, ROW) < 0.04
+    assert figure(held, ROW, "p90_error") < 0.20
+    assert figure(held, SMALLEST) < 0.06
+    for protocol in (ROW, SMALLEST, FAR):
+        assert figure(held, protocol) < figure(held, protocol, rule="perfect scaling") / 2
+        assert figure(held, protocol) < figure(held, protocol, rule="power of devices")
+    inaccurate = {
+        workload
+        for workload in scaling_model.LATER_WORKLOADS
+        if figure(held[held["workload"] == workload], ROW) > 0.1
+    }
+    assert inaccurate == {"dlrm_dcnv2", "rgat"}
+
+
+@pytest.mark.parametrize("workload", scaling_model.LATER_WORKLOADS)
+def test_intervals_of_later_workloads_contain_their_share_of_results(validation, workload):
+    held = validation.later_workloads
+    rows = held[
+        (held["workload"] == workload)
+        & (held["rule"] == "scaling model")
+        & (held["predicted_from"] != "new machine")
+    ]
+    needed = rows["width"].quantile(scaling_model.LEVEL)
+    chosen = scaling_model.LATER_INTERVAL_FACTORS.get(workload, scaling_model.INTERVAL_FACTOR)
+    assert needed <= chosen
+    if workload in scaling_model.LATER_INTERVAL_FACTORS:
+        assert chosen == pytest.approx(needed, abs=0.02)
+    assert scaling_model.published_model(workload).interval_factor == chosen
+
+
+def test_the_page_on_validation_has_the_figures_of_later_workloads(validation):
+    page = (PROJECT / "docs" / "dev" / "scaling_validation.md").read_text(encoding="utf-8")
+    for workload in scaling_model.LATER_WORKLOADS:
+        cells = [short_title(workload)]
+        for protocol in (ROW, SMALLEST):
+            held = validation.later_workloads
+            rows = held[held["workload"] == workload]
+            model, linear = (
+                errors(select(rows, protocol, rule))
+                for rule in ("scaling model", "perfect scaling")
+            )
+            cells += [
+                str(model["rows"]),
+                f"{100 * model['median_error']:.1f} / {100 * model['p90_error']:.0f}",
+                f"{100 * linear['median_error']:.1f}",
+                f"{100 * validation.later_coverage(workload, protocol):.0f} %",
+            ]
+        assert f"| {' | '.join(cells)} |" in page

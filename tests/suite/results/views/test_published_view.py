@@ -9,6 +9,7 @@ from suite.results import published_results as files
 from suite.results.price import parse_prices
 from suite.results.render.document import document
 from suite.results.scores import published_results, results
+from suite.results.targets import epoch_unit
 from suite.results.views.published_view import published_list
 from tests.helpers import PROJECT, one_line, suite_here
 from tests.suite.results.rows import lines
@@ -89,7 +90,7 @@ def test_the_chips_filter_accepts_numbers_and_ranges(chips, allowed):
         ({"workload": "resnet51"}, "Nearest: resnet50"),
         ({"framework": "pytroch"}, "Nearest: pytorch"),
         ({"system": "dgx9_ngc"}, "Nearest: dgx"),
-        ({"chips": "7"}, "Allowed: 0, 1, 2, 4, 6, 8"),
+        ({"chips": "7"}, "Allowed: 0, 1, 2, 3, 4, 6, 8"),
         ({"chips": "8-1"}, "a range such as 1-16"),
         ({"chips": "many"}, "a range such as 1-16"),
         ({"round": "v0.5", "workload": "maskrcnn"}, "--workload maskrcnn"),
@@ -205,3 +206,39 @@ def test_the_readme_explains_every_column_of_the_shipped_files():
             for name in next(csv.reader(stream)):
                 assert f"`{name}`" in text, (path.name, name)
         assert f"`{path.name}`" in text
+
+
+LATER = ("bert", "dlrm_dcnv2", "flux1", "gpt3", "llama2_70b_lora", "llama31_405b", "llama31_8b")
+
+
+@pytest.mark.parametrize("workload", [*LATER, "retinanet", "rgat", "stable_diffusion"])
+def test_a_workload_without_a_class_in_the_suite_is_listed(workload):
+    view = published_list({"workload": workload})
+    table = view.sections[-1].table
+    unit = epoch_unit(workload)
+    rows = list(view.data)
+    assert rows
+    assert {row["benchmark"] for row in rows} == {workload}
+    assert {row["epoch_unit"] for row in rows} == {unit}
+    below = view.sections[-1].below[-1]
+    hidden = "epochs" if unit == "epochs" else f"{unit} to target"
+    column = "epochs" if unit == "epochs" else f"{unit}_to_target"
+    assert column in table.columns or hidden in below
+
+
+def test_a_loss_is_shown_with_its_direction_and_with_samples():
+    view = published_list({"workload": "llama31_8b", "submitter": "Cisco", "system": "hpf_n8"})
+    [row] = view.data
+    assert (row["epochs"], row["epoch_unit"]) == (227_088.0, "samples")
+    # 51.47 GFLOP a token, 691,282 tokens/s on 64 H100 of 989 TFLOP/s.
+    assert row["bf16_peak_share"] == pytest.approx(691_282 * 51.47e9 / (64 * 989e12), rel=1e-3)
+    section = published_list({"workload": "llama31_8b", "submitter": "Oracle"}).sections[-1]
+    assert section.table.values("samples_to_target") == [179_712, 173_568]
+    assert ("Target", "log perplexity ≤ 3.3") in section.facts
+
+
+def test_the_share_of_a_peak_that_no_source_states_is_unknown():
+    view = published_list({"workload": "llama31_8b", "submitter": "AMD", "round": "v5.1"})
+    shares = {row["accelerator"]: row["bf16_peak_share"] for row in view.data}
+    assert shares["AMD Instinct MI350X"] is None
+    assert shares["AMD Instinct MI355X"] == pytest.approx(0.646, abs=5e-4)

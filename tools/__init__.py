@@ -1,0 +1,1 @@
+"""Tools of maintainers, which the suite does not import."""
