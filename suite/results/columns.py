@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # Importing pandas takes 0.5 s, and only commands that print 
     import pandas as pd
 
 EPOCHS = "epochs"
-"""`epoch_unit` of this suite's own runs."""
+"""`epoch_unit` of most workloads."""
 EPOCH_COLUMNS: Mapping[str, str] = {
     EPOCHS: "epochs",
     "samples": "samples_to_target",
@@ -424,13 +424,12 @@ class Columns(RunSettings):
         _log("checkpoint_seconds"),
     )
     epochs: float | None = column(
-        "Epochs until the target was reached, or the number of `epoch_unit` in published results",
+        "Epochs until the target was reached, or samples or tokens according to `epoch_unit`",
         _log("epochs_to_target"),
     )
     epoch_unit: str = column(
-        "Unit of `epochs`: `epochs`, or in published results of some workloads `samples`"
-        " or `tokens`",
-        lambda log: EPOCHS,
+        "Unit of `epochs`: `epochs`, or `samples` or `tokens` for some workloads",
+        lambda log: log.settings.epoch_unit,
         unknown=EPOCHS,
     )
     quality: float | None = _mean(

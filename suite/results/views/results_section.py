@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.results.columns import REPORTED, Result
+from suite.results.columns import EPOCH_COLUMNS, REPORTED, Result
 from suite.results.data_table import DataTable
 from suite.results.names import data_text
 from suite.results.price import Prices
@@ -121,7 +121,10 @@ def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
         f"seconds_{name}": value
         for name, value in (result.parts._asdict() if result.parts else {}).items()
     }
-    row |= {name: getattr(result, name) for name in REPORTED}
+    row |= {
+        EPOCH_COLUMNS[result.epoch_unit] if name == "epochs" else name: getattr(result, name)
+        for name in REPORTED
+    }
     row |= {
         f"{clean(unit, 30)}_per_second": rate for unit, rate in (result.further_rates or {}).items()
     }

@@ -142,7 +142,8 @@ def _measured(run: Run) -> Iterator[str]:
     if run.seconds is not None:
         yield f"{time_text(run.seconds)}{' to target' if run.to_target and run.succeeded else ''}"
     if run.epochs is not None:
-        yield f"{run.epochs:g} epoch{'' if run.epochs == 1 else 's'}"
+        unit = run.epoch_unit.removesuffix("s") if run.epochs == 1 else run.epoch_unit
+        yield f"{run.epochs:g} {unit}" if run.epochs < 1e6 else f"{run.epochs:,.0f} {unit}"
     if run.record is not None:
         for name, value in list(run.record.quality.items())[:_MAX_METRICS]:
             text = quality_text(value * bleu_scale(name, run.targets.get(name), [value]))
