@@ -1,6 +1,6 @@
 """Find the entry points of installed distributions by group and name.
 
-The modules of the entry points are not imported.
+This module does not import the modules of the entry points.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def points(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name.
 
     Raises:
-        ValueError: Two distributions define the same name.
+        ValueError: Two distributions define an entry point with the same name.
     """
     by_name: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
@@ -37,9 +37,9 @@ def _owner(point: EntryPoint) -> str:
 
 
 def kind_of(group: str) -> str:
-    """Return the kind of object that the entry points of a group define.
+    """Return a noun for the objects that the entry points of a group define.
 
-    For example, the group `suite.workloads` gives `workload`.
+    For example, the function returns `workload` for the group `suite.workloads`.
     """
     return _KINDS.get(group) or group.removeprefix("suite.").removesuffix("s")
 

@@ -1,9 +1,9 @@
 """Read files from external sources without blocking and with a memory limit.
 
 A log, a settings file, or a data set may be a pipe, a device, or a file of any size. `suite` and
-`workloads` therefore read all external files with these functions. The exceptions are files of the
-package and files that the same process wrote, and a test lists them. This module imports only the
-standard library, because agents import it.
+`workloads` therefore read all external files with these functions. Files of the package, and files
+that the same process wrote, may be read differently. A test lists these exceptions. This module
+imports only the standard library, because agents import it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Examples are run.json, status.json, settings, rules, and lists of files.
 _BLOCK_BYTES = 1 << 20
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    # comes before UTF-16, because its mark begins with the UTF-16-LE mark
+    # UTF-32-LE comes before UTF-16-LE, because the mark of UTF-32-LE begins with the mark of
+    # UTF-16-LE.
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -48,7 +49,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
 def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file as a binary stream.
 
-    Raises the same OSError as `open_regular`.
+    The function raises OSError if the path is not a regular file.
     """
     return open(open_regular(path), "rb")
 
@@ -56,8 +57,8 @@ def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
 def read_bytes(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> bytes:
     """Return all bytes of a regular file.
 
-    Raises OSError if the path is not a regular file, or if the file has more than `limit_bytes`
-    bytes.
+    The function raises OSError if the path is not a regular file, or if the file has more than
+    `limit_bytes` bytes.
     """
     data = bytearray()
     with open_stream(path) as file:
@@ -71,9 +72,9 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) ->
 
 
 def detect_encoding(head: bytes) -> tuple[str, int]:
-    """Return the encoding of a text file and the size of its byte order mark.
+    """Return the encoding of a text file and the size of its byte order mark in bytes.
 
-    `head` contains the first bytes of the file. Text without a byte order mark is UTF-8.
+    `head` contains the first bytes of the file. A file without a byte order mark is UTF-8.
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
@@ -87,7 +88,7 @@ def read_text(
     r"""Return the text of a file without its byte order mark.
 
     All line ends become "\n". The encoding is UTF-8, unless the file begins with a byte order mark
-    of UTF-16 or UTF-32. A byte order mark after the start of the file remains in the text.
+    of UTF-16 or UTF-32. A byte order mark after the first character remains in the text.
 
     Args:
         path: Path of the file.
@@ -96,7 +97,7 @@ def read_text(
 
     Raises:
         OSError: The file cannot be read, is not a regular file, or is too large.
-        ValueError: The bytes are not valid in this encoding.
+        ValueError: The bytes are not valid in the encoding of the file.
     """
     text, _ = decode_text(read_bytes(path, limit_bytes), path, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -107,8 +108,8 @@ def decode_text(
 ) -> tuple[str, str]:
     """Decode the content of a text file.
 
-    Returns the text without its byte order mark, and the name of the encoding. Raises ValueError if
-    the bytes are not valid in this encoding.
+    The function returns the text without its byte order mark, and the name of the encoding. The
+    function raises ValueError if the bytes are not valid in this encoding.
     """
     encoding, mark_bytes = detect_encoding(data)
     try:
@@ -123,12 +124,12 @@ def decode_text(
 
 
 def printable(text: str) -> str:
-    """Replace control and formatting characters with spaces.
+    """Replace control and formatting characters with spaces for safe printing.
 
-    Text from a file is then safe to print. Control characters include escape sequences, which a
-    terminal executes. Formatting characters, such as U+202E, can change the order of a line.
-    Surrogates are kept. A surrogate represents a byte of a path that is not UTF-8 and is printed as
-    a Python escape sequence.
+    Control characters include escape sequences, which a terminal executes. Formatting characters,
+    such as U+202E, can change the order of the characters in a line. Surrogates are kept. A
+    surrogate represents a byte of a path that is not UTF-8, and Python prints a surrogate as an
+    escape sequence.
     """
     if text.isprintable():
         return text
@@ -150,14 +151,15 @@ def not_in_encoding(path: str | os.PathLike[str], encoding: str) -> str:
 def read_json(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> Any:
     """Return the parsed content of a JSON file.
 
-    Raises the same OSError as `read_bytes`. Raises ValueError if the content is not JSON or is
-    nested too deeply.
+    The function raises OSError if the file cannot be read, is not a regular file, or is too large.
+    The function raises ValueError if the content is not JSON or is nested too deeply.
     """
     try:
         return json.loads(read_bytes(path, limit_bytes))
     except json.JSONDecodeError:
         raise
-    # Possible causes are invalid UTF-8, a number with thousands of digits, or deeply nested lists.
+    # The parser raises these errors for invalid UTF-8, a number with thousands of digits, or deeply
+    # nested lists.
     except (ValueError, RecursionError) as error:
         why = "JSON nested too deeply" if isinstance(error, RecursionError) else str(error)[:80]
         raise ValueError(f"{os.fspath(path)}: {why}") from None

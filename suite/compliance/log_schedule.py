@@ -1,8 +1,7 @@
 """Check a log against the schedule that follows from the run's settings.
 
 The checks cover blocks, epochs, evaluations, steps, and samples. The schedule is that of
-suite/worker/loop.py, which trains until the next evaluation step, evaluates, and decides whether to
-stop.
+suite/worker/loop.py: train until the next evaluation step, evaluate, and decide whether to stop.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ BLOCK_KEYS = frozenset(
 order of these records.
 """
 SHARE_ROUNDING = 1e-6
-"""Rounding unit of `left_out_share`, which `share_of_samples` rounds up."""
+"""Rounding unit of `left_out_share`. `share_of_samples` rounds the share up to a multiple of this
+unit.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Schedule:
     has_full_steps: bool
     """True if every step has `step_samples` samples, except the last step of an epoch."""
     evaluation_steps: Callable[[], Iterator[int]]
-    """Function that returns an iterator over the step numbers after which the run is evaluated."""
+    """Function that returns an iterator over the step numbers at which the run is evaluated."""
 
     def samples_before(self, step: int) -> tuple[int, int]:
         """Return the minimum and maximum number of samples in the first `step` steps."""
@@ -57,7 +58,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Block:
-    """The steps up to an evaluation, or up to the end of the run."""
+    """A block of steps, which ends at an evaluation or at the end of the run."""
 
     first_step: int
     stop_step: int
@@ -65,7 +66,7 @@ class Block:
 
 
 class ContradictoryCountsError(Exception):
-    """Error for an epoch whose steps and samples contradict the log's data counts."""
+    """Error for a log whose steps and samples per epoch contradict the log's data counts."""
 
     def __init__(self, complaint: Complaint) -> None:
         super().__init__(complaint.found)
@@ -84,7 +85,7 @@ def find_schedule_complaints(
         first_epoch: Number of the first epoch in the log.
 
     Raises:
-        NotVerifiableError: Data set facts are missing, so no record was checked.
+        NotVerifiableError: Data set facts are missing, so no record could be checked.
     """
     try:
         schedule = build_schedule(record, events, logged)
@@ -114,7 +115,8 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
         steps = workload.steps_per_epoch
         return Schedule(steps, samples, _largest_step(workload), False, workload.evaluation_steps)
     repeated = of_epoch.repeated
-    # The number can depend on the shapes of the images, so it is read from the log.
+    # The number of samples per epoch can depend on the shapes of the images, so the number is read
+    # from the log.
     if not logged.has_recorded_facts:
         repeated = whole_number(suite_run_value(events).get("repeated_samples_per_epoch")) or 0
     samples = of_epoch.trained + repeated
@@ -128,13 +130,15 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
 def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> None:
     """Check the number of repeated samples per epoch in a log.
 
-    The number must match `repeated_share` and the minimum of the workload. With several image
-    shapes, the number can be larger than the minimum, because the last batch of each shape is
-    filled up. Raises ContradictoryCountsError if the check fails.
+    The number must be consistent with `repeated_share` and must not be below the workload's
+    minimum. With several image shapes, the number can be larger than the minimum, because the last
+    batch of each shape is filled up with repeated samples. Raises ContradictoryCountsError if the
+    check fails.
     """
     workload, suite_run = logged.workload, suite_run_value(events)
     stated = suite_run.get("repeated_samples_per_epoch")
-    if stated is None:  # an older version wrote the log
+    # an older version, which did not log the number of repeated samples, wrote the log
+    if stated is None:
         return
     repeated, share = whole_number(stated), number(suite_run.get("repeated_share"))
     depends_on_lengths = bool(workload.length_dependent_log_keys) and not logged.has_recorded_facts
@@ -166,7 +170,7 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
 def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Workload) -> Schedule:
     """Build the schedule of a run whose sample lengths are unknown.
 
-    The steps and samples per epoch are taken from the first block in the log. They must be
+    The steps and samples per epoch are read from the first block in the log. The numbers must be
     consistent with the data counts in the log.
 
     Raises:
@@ -225,7 +229,7 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
 
 
 def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload: Workload) -> int:
-    """Return the number of epochs in a run's first block, or 0 if it ends within an epoch.
+    """Return the number of epochs in the first block, or 0 if the block ends within an epoch.
 
     The function uses the published data counts. Whether a block ends with an epoch does not depend
     on the exact number of steps per epoch.
@@ -257,8 +261,8 @@ def _step_sizes(workload: Workload) -> list[int]:
 def _scaled_steps(workload: Workload, steps_per_epoch: int) -> Iterator[int]:
     """Yield the evaluation steps for epochs with `steps_per_epoch` steps.
 
-    The workload's `evaluation_steps` assumes a different number of steps per epoch, so its results
-    are scaled.
+    The workload's `evaluation_steps` is for a different number of steps per epoch. The function
+    therefore scales the step numbers.
     """
     for step in workload.evaluation_steps():
         if workload.steps_per_epoch == steps_per_epoch:
@@ -273,9 +277,9 @@ def _scaled_steps(workload: Workload, steps_per_epoch: int) -> Iterator[int]:
 
 
 MAX_SKIPPED_EVALUATIONS = 100_000
-"""Largest number of scheduled evaluations before the end of the warm-up steps.
+"""Maximum number of scheduled evaluations within the warm-up steps.
 
-A log is not trusted, and a larger number would let a check run for minutes.
+A log is not trusted. Without this maximum, the check of a manipulated log could run for minutes.
 """
 
 
@@ -284,7 +288,7 @@ def find_blocks(
 ) -> Iterator[Block]:
     """Yield the blocks of a run up to its maximum number of steps.
 
-    A run that reaches its target ends earlier, after the block in which it reaches the target.
+    A run that reaches its target ends with the block in which it reaches the target.
     """
     first = settings.timing_warmup_steps
     kind, _, count = settings.stop.partition(":")
@@ -385,7 +389,7 @@ def _order_complaints(
 def _max_epochs(settings: RunSettings, events: Sequence[Event]) -> int | None:
     """Return the maximum number of epochs of a run.
 
-    Older versions logged the maximum only together with the hyperparameters.
+    Older versions logged the maximum number of epochs only together with the hyperparameters.
     """
     if settings.max_epochs is not None:
         return settings.max_epochs
@@ -404,14 +408,15 @@ def _metadata_text(metadata: Mapping[str, Json]) -> str:
 def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Complaint]:
     """Yield a complaint about the first block with a wrong number of samples."""
     settings = record.settings
-    if settings.mode == "inference":  # `samples` counts evaluation samples
+    # with `mode=inference`, `samples` is the number of evaluation samples
+    if settings.mode == "inference":
         return
     before = settings.timing_warmup_steps
     for block in record.throughput:
         step = block.step or 0
         least, most = _samples_between(schedule, before, step)
-        # Some workers may have already computed updates of the next step, or updates with a smaller
-        # batch.
+        # With asynchronous updates, a worker may already have computed updates of the next step, or
+        # updates with a smaller batch.
         if settings.asynchronous:
             least, most = least - schedule.step_samples, most + schedule.step_samples
         if block.samples is None or not least <= block.samples <= most:

@@ -1,7 +1,7 @@
 """Reconstruct the workload of a run from its log and, if available, its run.json.
 
 The reconstructed workload determines the schedule, the log keys, and the division. If run.json is
-missing, the published data counts of the workload replace the facts that only run.json contains.
+missing, the published data counts of the workload replace the data set facts in run.json.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from suite.results.text import clean
 from workloads.api import DatasetInfo, Json, Settings, Workload, field_names
 
 PARTS = ("model", "hyperparameters", "options")
-"""Names of the objects in `suite_run` that determine the run's computation together with its
-settings.
+"""Names of the objects in `suite_run` that, together with the settings, determine the run's
+computation.
 """
 SHARES = ("repeated_share", "left_out_share")
 """Keys of `suite_run` that depend on the lengths and shapes of the samples.
 
-The published data counts do not contain these lengths and shapes.
+The published data counts do not include the lengths and shapes of samples.
 """
 MAX_RUN_FILE_BYTES = 16 << 20
 
 
 class NotVerifiableError(Exception):
-    """Error for a check that needs data that the log and its neighboring files lack.
+    """Error for a check that needs data that are neither in the log nor in the files next to it.
 
-    The message lists the missing data.
+    The error message lists the missing data.
     """
 
 
@@ -45,7 +45,7 @@ class LoggedWorkload:
 
     workload: Workload
     has_recorded_facts: bool
-    """True if the data set facts come from run.json, which includes lengths and shapes of
+    """True if the data set facts come from run.json, which contains the lengths and shapes of
     samples.
     """
 
@@ -61,10 +61,10 @@ def logged_settings(record: RunRecord) -> dict[str, Json]:
 
 
 def recorded_parts(events: Sequence[Event], run_file: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return `PARTS` and `SHARES` of a run, or None if an item of `PARTS` is missing.
+    """Return `PARTS` and `SHARES` of a run, or None if any of the `PARTS` is missing.
 
-    The values are read from `suite_run`. Logs of older versions do not contain them, so they are
-    then read from run.json.
+    `PARTS` and `SHARES` are read from `suite_run`. For logs of older versions, whose `suite_run`
+    lacks these keys, they are read from run.json.
     """
     logged = suite_run_value(events)
     of_run = run_file.get("settings")
@@ -89,7 +89,7 @@ def build_workload(
 
     Raises:
         NotVerifiableError: The round of the run is not installed, and run.json does not describe
-            it.
+            the round.
         ValueError: The settings are impossible in a run. Settings with wrong types raise other
             exceptions.
     """
@@ -124,14 +124,15 @@ def _logged_count(events: Sequence[Event], key: str) -> int:
 def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> DatasetInfo | None:
     """Return the data set facts in run.json.
 
-    Returns None if run.json has no facts, or if the log was written with a different data set.
+    Returns None if run.json has no data set facts, or if the log was written with a different data
+    set.
     """
     value = run_file.get("dataset_info")
     if not isinstance(value, dict) or value.get("fingerprint") != record.settings.data_fingerprint:
         return None
     arrays = value.get("arrays")
     names = arrays.values() if isinstance(arrays, dict) else ()
-    # Reject paths, because they could refer to files outside the folder.
+    # Reject names that are paths, because a path could refer to a file outside the folder.
     if not all(isinstance(name, str) and Path(name).name == name for name in names):
         return None
     dataset_info = dataset_info_from_json(value, record.path.with_name("run.json"))

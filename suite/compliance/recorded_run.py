@@ -1,7 +1,7 @@
 """Compare a log with the files that the suite writes next to it.
 
-The files are run.json, status.json, and metrics.jsonl. They repeat facts of the log. If only the
-log was edited, it contradicts these files.
+The files are run.json, status.json, and metrics.jsonl. They repeat information from the log. If a
+user edited only the log, the log contradicts the files.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from workloads.api import Json, Settings, field_names
 
 METRICS_FILE = "metrics.jsonl"
 ELAPSED_SECONDS = 1.0
-"""Maximum delay in seconds between two consecutive clock readings of a process on a busy
-machine.
+"""Maximum difference in seconds between two times that a process on a busy machine measured in
+direct succession.
 """
 _RESTORE = (
     "give the log with the files that the suite wrote next to it, as they were written, or run"
@@ -47,8 +47,8 @@ _TAKEN_AS_SET = frozenset(
         *("timing_warmup_steps", "update", "straggler_ms"),
     }
 )
-"""Settings that the planner copies unchanged from the command line, except for the values `auto`
-and `all`.
+"""Settings that the planner copies unchanged from the command line, unless the setting is `auto` or
+`all`.
 """
 _OF_FIRST_ATTEMPT = frozenset(
     {
@@ -64,26 +64,25 @@ _OF_FIRST_ATTEMPT = frozenset(
         *("submission_org", "submission_status", "submission_platform"),
     }
 )
-"""Facts that may differ between the log and run.json of a resumed run.
+"""Names of values that may differ between the log and run.json of a resumed run.
 
-The log contains their values from the first attempt. run.json contains their values from the last
-attempt.
+The log contains the values of the first attempt. run.json contains the values of the last attempt.
 """
 _NEVER_ABSENT = frozenset({"code_digest", "environment_variables", "deviations", "labels"})
-"""Facts that affect the division. If run.json contains such a fact, the log must also contain
-it.
+"""Names of values that affect the division. If run.json contains such a value, the log must also
+contain the value.
 """
 _RESOLVED = ("auto", "all", "null", "")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact in both the log and run.json, with both values."""
+    """A value that the log and run.json both contain, as logged and as recorded in run.json."""
 
     key: str
-    """Key of the log record that contains the fact."""
+    """Key of the log record that contains the value."""
     name: str
-    """Name of the fact."""
+    """Name of the value."""
     logged: Json
     recorded: Json
 
@@ -109,7 +108,7 @@ def find_run_file_complaints(
 
 
 def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str]:
-    """Return the facts that could not be compared because a file or key is missing."""
+    """Return the values that could not be compared because a file or key is missing."""
     if not run_file:
         return ["run.json is not next to the log"]
     parts = (
@@ -132,7 +131,7 @@ def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str
 
 
 def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
-    """Yield all facts that both the log and run.json contain."""
+    """Yield all values that both the log and run.json contain."""
     logged = suite_run_value(events)
     first: dict[str, Json] = {}
     for event in events:
@@ -149,7 +148,7 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
             yield Difference("suite_run", name, logged[name], settings[name])
     for name, value in _object(settings.get("options")).items():
         options = logged.get("options")
-        # The paths of folders are different inside a container.
+        # Paths inside a container differ from the paths on the machine.
         is_path = isinstance(value, str) and value.startswith("/")
         if isinstance(options, dict) and name not in _FILE_OPTIONS and not is_path:
             yield Difference("suite_run", f"options.{name}", options.get(name), value)
@@ -169,7 +168,7 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
         ("suite_version", versions, "suite"),
         ("git_commit", git, "commit"),
     ]
-    # A run is in the open division if its workers imported other code than the controller expected.
+    # A run is in the open division if its workers imported code that the controller did not expect.
     if is_logged_closed(events):
         pairs.append(("code_digest", run_file, "code_digest"))
     for name, source, source_name in pairs:
@@ -230,10 +229,10 @@ def _overrides(
 def _workload_override(
     record: RunRecord, events: Sequence[Event], key: str, value: str
 ) -> Iterator[Difference]:
-    """Yield the setting for an override of target, end, batch size, or hyperparameter.
+    """Yield the difference for an override of target, end, batch size, or hyperparameter.
 
-    The override's value is compared with the log. Learning rates are only compared in runs without
-    scaling, because scaling by the batch size changes them.
+    The override in run.json is compared with the setting in the log. A learning rate is only
+    compared if the run does not scale the learning rate with the batch size.
     """
     settings, override = record.settings, number(value)
     if key == "stop" and value not in _RESOLVED:
@@ -263,7 +262,7 @@ def _resumptions(
     resumed = _object(run_file["resume_from"])
     line = next((event.line for event in events if event.key == "suite_continued"), 0)
     count = whole_number(resumed.get("resumptions")) if resumed else 0
-    if count is None:  # An older version of the suite did not count resumptions.
+    if count is None:  # An older version of the suite did not record the number of resumptions.
         count = max(1, record.resumptions)
     if record.resumptions != count:
         needed = f"{count}, as in run.json"
@@ -273,9 +272,9 @@ def _resumptions(
 def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     """Yield a complaint if the log contradicts status.json.
 
-    The controller writes status.json when the run has ended. It detects failures that the log does
-    not contain. It also records reasons for the open division, which are in the last line of the
-    log.
+    The controller writes status.json when the run has ended. The controller detects failures that
+    the log does not contain. The reasons for the open division in status.json must also be in the
+    last line of the log.
     """
     yield from _open_reason_complaints(record)
     filed = end_next_to(record.path)
@@ -313,7 +312,7 @@ def _open_reason_complaints(record: RunRecord) -> Iterator[Complaint]:
 def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     """Yield a complaint about the first block that differs from metrics.jsonl.
 
-    The measurements and the quality metrics are compared.
+    The comparison includes the measurements and the quality metrics of the block.
     """
     rows = list(json_lines(record.path.with_name(METRICS_FILE)))
     if not rows:
@@ -359,9 +358,9 @@ def _elapsed_complaints(
 ) -> Iterator[Complaint]:
     """Compare the elapsed time at the end of a block with the time in metrics.jsonl.
 
-    Both times are measured with the same monotonic clock. They may differ because the process may
-    wait for a CPU core after `run_start`, and again between the end of the block and its line in
-    metrics.jsonl.
+    The log and metrics.jsonl use the same monotonic clock. The two times may differ, because the
+    process may wait for a CPU core after `run_start`, and again before it writes the block's line
+    to metrics.jsonl.
     """
     start = next((event for event in events if event.key == "run_start"), None)
     elapsed = number(row.get("elapsed_seconds"))
@@ -375,7 +374,7 @@ def _elapsed_complaints(
 
 
 def _is_equal(logged: Json, recorded: Json) -> bool:
-    """Compare two JSON values. An integer and an equal floating-point number match."""
+    """Compare two JSON values. An integer equals a floating-point number of the same value."""
     if type(logged) in (int, float) and type(recorded) in (int, float):
         return bool(logged == recorded)
     if isinstance(logged, dict) and isinstance(recorded, dict):

@@ -1,9 +1,9 @@
 """mlperf-logging's checkers, restricted to allowed rule files.
 
-The allowed rule files are those of mlperf-logging and those in folders that the caller names. Rule
-files of mlperf-logging contain code, and some select the next rule file by a value in the log.
-Every use of the checkers must go through this module, so that a log cannot select a file in any
-other folder.
+The allowed rule files are the rule files of mlperf-logging and the rule files in folders that the
+caller names. Rule files of mlperf-logging contain code, and some rule files select the next rule
+file by a value in the log. Every use of the checkers must go through this module, so that a log
+cannot select a file in any other folder.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Any
 import yaml
 
 NO_RULES_MESSAGE = "Could not find config file:"
-"""Beginning of the checker's message about a log whose rules do not exist.
+"""Beginning of the checker's message about a log for which no rules exist.
 
-The text is copied from mlperf-logging's checker.
+The string is copied from mlperf-logging's checker.
 """
 _PARSERS = "mlperf_logging.compliance_checker.mlp_parser"
 
 
 @functools.lru_cache(maxsize=64)
 def parse_rules(text: str) -> Any:
-    """Parse a rule file to lists, objects, and strings. Raise yaml.YAMLError.
+    """Parse a rule file to lists, objects, and strings. Raise yaml.YAMLError if invalid.
 
-    Callers must not modify the result, because it is cached. Parsing takes 0.1 s in Python, ten
-    times as long as checking a log.
+    Callers must not modify the returned object, because it is cached. Parsing a rule file takes 0.1
+    s in Python, ten times as long as checking a log.
     """
     return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
@@ -42,8 +42,8 @@ def parse_rules(text: str) -> Any:
 _CACHED_YAML = SimpleNamespace(
     BaseLoader=yaml.BaseLoader, load=lambda stream, Loader: parse_rules(stream.read())
 )
-"""Replacement for the `yaml` module in the checker. Without it, the checker would parse a rule file
-again for every log.
+"""Replacement for the `yaml` module in the checker. Without the replacement, the checker would
+parse a rule file again for every log.
 """
 
 
@@ -52,13 +52,13 @@ def restricted_checker(
 ) -> Any:
     """Return a compliance checker that opens only allowed rule files.
 
-    Allowed are all rule files of the installed mlperf-logging and those in `folders`. A rule file
-    may include rule files of other rulesets: `training_4.0.0/closed_resnet.yaml` names files of
-    `training_3.1.0`.
+    Allowed are all rule files of the installed mlperf-logging and the rule files in `folders`. A
+    rule file may include rule files of other rulesets. For example,
+    `training_4.0.0/closed_resnet.yaml` names files of `training_3.1.0`.
 
     Args:
-        ruleset: Ruleset of mlperf-logging, such as `0.7.0`. The ruleset determines the parser's
-            line type.
+        ruleset: Ruleset of mlperf-logging, such as `0.7.0`. The ruleset determines the class of the
+            parsed log lines.
         folders: Additional folders of rule files, as resolved paths.
         quiet: Drop warnings.
         werror: Treat warnings as errors.
@@ -67,13 +67,14 @@ def restricted_checker(
 
     package_folder = Path(mlp_compliance.__file__).resolve().parent
     mlp_compliance.yaml = _CACHED_YAML
-    # a check that stopped with an error does not clear its queue
+    # Clear the queue first, because a check that stopped with an error leaves rule files in the
+    # queue.
     mlp_compliance.enqueued_configs.clear()
 
     class Checker(mlp_compliance.ComplianceChecker):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **options: Any) -> None:
             self.missing_rules_messages: list[str] = []
-            """Messages about rules that the log needs but that do not exist."""
+            """Messages about rules that the checker needs for the log but that do not exist."""
             super().__init__(*arguments, **options)
 
         def configured_checks(self, loglines: Sequence[Any], config_file: str) -> None:
@@ -93,14 +94,14 @@ def restricted_checker(
 def line_type(ruleset: str) -> Any:
     """Return the type of log lines in a ruleset's rule files.
 
-    The type is a tuple in rulesets up to 3.0.0, and a dataclass in later rulesets.
+    The type is a tuple class in rulesets up to 3.0.0, and a dataclass in later rulesets.
     """
     return importlib.import_module(f"{_PARSERS}.ruleset_{ruleset.replace('.', '')}").LogLine
 
 
 @contextlib.contextmanager
 def restricted_package_checker() -> Iterator[Any]:
-    """Provide mlperf-logging's package checker with restricted compliance checkers."""
+    """Provide mlperf-logging's submission package checker with restricted compliance checkers."""
     from mlperf_logging.compliance_checker import mlp_compliance
     from mlperf_logging.package_checker import package_checker
 
@@ -119,7 +120,7 @@ def restricted_package_checker() -> Iterator[Any]:
 def captured_messages() -> Iterator[list[logging.LogRecord]]:
     """Collect the checkers' warnings and errors in a list.
 
-    Without this handler, the root logger would print them.
+    Without this logging handler, the root logger would print the warnings and errors.
     """
     root, handler = logging.getLogger(), BufferingHandler(capacity=sys.maxsize)
     handler.setLevel(logging.WARNING)

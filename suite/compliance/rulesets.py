@@ -1,6 +1,6 @@
 """Choose the rules against which a log is checked.
 
-The rules are those of the log's round, if the installed mlperf-logging contains them.
+If the installed mlperf-logging has rules for the log's round, these rules are chosen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ rulesets 5.1.0 to 6.1.0 requires an `eval_accuracy` below 1.0, but the target lo
 
 @dataclass(frozen=True)
 class Ruleset:
-    """The rules with which a log is checked."""
+    """The rules against which a log is checked."""
 
     ruleset: str
     """Version of the checker that reads the log, such as `0.7.0`."""
@@ -67,8 +67,8 @@ def installed() -> tuple[str, ...]:
 def rules_of(record: RunRecord) -> Ruleset | None:
     """Return the rules of the log's round.
 
-    Returns None for a format that no ruleset can read (v0.5), and for a log of this suite with an
-    unknown round. Logs of v0.6 are recognized by their format, and logs of this suite by their
+    Returns None for a log format that no ruleset can read (v0.5), and for a log of this suite with
+    an unknown round. Logs of v0.6 are recognized by their format, and logs of this suite by their
     profile. For logs of other programs, the folder name determines the round (`v1.1`).
     """
     if record.format == "MLL":
@@ -121,11 +121,11 @@ def package_rulesets(records: Sequence[RunRecord]) -> list[str]:
 
 
 def ruleset_of(record: RunRecord) -> str | None:
-    """Return the ruleset of a log of this suite.
+    """Return the ruleset for a log of this suite.
 
     The string is empty if mlperf-logging has no ruleset for the log's round. If the round comes
-    from a user's file, the ruleset is read from the log. Returns None if this ruleset is not
-    installed or does not include the benchmark.
+    from a user's file, the ruleset is read from the log. The function returns None if the ruleset
+    is not installed or does not include the benchmark.
     """
     found = find_round(record.settings.rules)
     if found is not None:

@@ -1,8 +1,9 @@
 """Additional checks for logs of this suite, beyond mlperf-logging's rules.
 
-A log of this suite records the settings and measurements of a run for each block of steps. The
-checks compare the log with the rules of its round, with itself, and with the files next to it.
-docs/explanation/open_and_closed_division.md lists the violations that no check of a log can find.
+A log of this suite contains the settings of the run, and the measurements of each block of steps.
+The checks compare the log with the rules of its round, and with the files next to the log. They
+also check that the log is consistent. docs/explanation/open_and_closed_division.md lists the
+violations that no check of a log can find.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _LOGGED_ONCE = frozenset(
 
 @dataclass
 class Findings:
-    """Complaints about a log of this suite, and checks that were not possible."""
+    """Complaints about a log of this suite, and reasons why some checks were skipped."""
 
     complaints: list[Complaint] = field(default_factory=list)
     unverified: list[str] = field(default_factory=list)
@@ -62,7 +63,8 @@ def find_complaints(
 ) -> Findings:
     """Check a log of this suite.
 
-    Logs of other programs have no findings. Invalid content of the log never raises an error.
+    For logs of other programs, the function returns no findings. Invalid content of the log never
+    raises an error.
 
     Args:
         record: The run.
@@ -70,8 +72,8 @@ def find_complaints(
         problems: Problems that the log reader found, except problems of single lines.
         is_early_version: True for a log whose epochs start at 1 although the epochs of its round
             start at 0.
-        is_readable: False if a line could not be read. The log then fails, and some records may be
-            missing because of this line.
+        is_readable: False if a line could not be read. The log then fails the check, and some
+            records may be missing because of the unreadable line.
     """
     findings = Findings()
     findings.complaints += log_origin.find_origin_complaints(record, events)
@@ -135,7 +137,7 @@ def _reader_complaints(problems: Iterable[Problem]) -> Iterator[Complaint]:
 
 
 def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Compare the two records of the batch size in a log."""
+    """Compare the record `global_batch_size` with the batch size in `suite_run`."""
     size = record.settings.global_batch_size
     for event in events:
         if event.key == "global_batch_size" and event.value != size:
@@ -146,9 +148,9 @@ def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Co
 
 
 def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield a complaint about each key that occurs twice but must be logged once.
+    """Yield a complaint about each key that must be logged once but occurs twice.
 
-    With a repeated key, different log readers may read different values.
+    If a key occurs twice, different log readers may read different values.
     """
     seen: set[str] = set()
     for event in events:
@@ -159,9 +161,9 @@ def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _stop_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield a complaint about a `run_stop` that has both the status success and a reason.
+    """Yield a complaint about a `run_stop` that has the status success and also a reason.
 
-    Only runs that ended with an error have a reason.
+    Only a run that ended with an error has a reason.
     """
     for event in events:
         reason = event.metadata.get("reason") if event.key == "run_stop" else None

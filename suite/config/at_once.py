@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from suite.common.command_text import localize_commands
 
 _WORD = re.compile(r"(workload|framework|profile)=([\w-]+)")
-"""Pattern of an override that changes the help text. The override's value is a single name."""
+"""Pattern of an override that changes the help text, such as `workload=ncf`."""
 
 
 def answer(arguments: Sequence[str]) -> str | None:
@@ -38,7 +38,7 @@ def answer(arguments: Sequence[str]) -> str | None:
 
 
 def _plugins_of_the_file() -> bool:
-    """Check whether conf/config.yaml lists plugins, which may define workloads."""
+    """Check whether conf/config.yaml lists plugins, because plugins may define workloads."""
     from suite.catalog.yaml_files import read_yaml
     from suite.common.conf import CONF
 

@@ -1,6 +1,6 @@
-"""Read the parts of a command line that are needed before Hydra runs.
+"""Parse the command-line arguments that are needed before Hydra runs.
 
-These parts are flags, the user's configuration folders, and plugins.
+The arguments are flags, the user's configuration folders, and plugins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Flags:
     """Parsed flags of a command line."""
 
     overrides: tuple[str, ...]
-    """Arguments that are not flags. They should have the form `key=value`."""
+    """Arguments that are not flags. Overrides have the form `key=value`."""
     help: bool
     version: bool
     multirun: bool
@@ -33,8 +33,8 @@ class Flags:
     package: str | None
     config_dir: str | None
     by_hydra: tuple[str, ...]
-    """Flags that Hydra handles by printing: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with
-    `hydra` or `all`.
+    """Flags for which Hydra prints information and exits: `--info`, `--hydra-help`, `--resolve`,
+    and `--cfg` with `hydra` or `all`.
     """
 
 
@@ -50,14 +50,15 @@ INSTEAD_OF_FLAGS = {
 """Maps each Hydra flag that the suite does not support to its replacement."""
 
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-"""Values of `--info`, as in Hydra."""
+"""Allowed values of `--info`, which are the same as in Hydra."""
 
 
 def parse_flags(argv: Sequence[str]) -> Flags:
     """Parse the flags of a command line.
 
     Raises:
-        ValueError: A flag is unknown or invalid. argparse alone would print a message and exit.
+        ValueError: A flag is unknown or invalid. By default, argparse would print a message and
+            exit instead.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*")
@@ -146,9 +147,9 @@ def search_folders(override_list: list[str], config_dir: str | None) -> list[str
 
 
 def plugins_of(override_list: Sequence[str]) -> list[str]:
-    """Return the plugins of the command line, or by default those of conf/config.yaml.
+    """Return the plugins on the command line, or by default the plugins in conf/config.yaml.
 
-    The names are checked later, when the plugins are activated.
+    The names of the plugins are checked later, when the plugins are activated.
 
     Raises:
         ValueError: `plugins` has several values, as in a sweep.

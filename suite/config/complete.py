@@ -1,6 +1,6 @@
 """Tab completion for `suite` commands, configuration keys, and values of keys.
 
-`eval "$(python run_suite.py -sc install=bash)"` enables tab completion.
+The command `eval "$(python run_suite.py -sc install=bash)"` enables tab completion.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def completion(asked: Sequence[str]) -> str:
     """Return the text that `--shell-completion` prints.
 
     Args:
-        asked: `install=bash` for the script that enables completion, or `query=bash`, which that
-            script calls.
+        asked: `install=bash` for the script that enables completion, or `query=bash`, with which
+            the script requests completions.
 
     Raises:
         ValueError: The arguments are neither `install=bash` nor `query=bash`.

@@ -1,4 +1,4 @@
-"""Compose the configurations of the jobs of a command line.
+"""Compose the configurations of the jobs that a command line starts.
 
 The module checks overrides, reads files with Hydra, and expands sweeps and studies.
 """
@@ -39,7 +39,7 @@ class Composed:
 
     config: RunConfig
     all_overrides: tuple[str, ...]
-    """Overrides of the command line as `key=value`, including the override with the user's
+    """Command-line overrides as `key=value`, including the override that sets the user's
     folders.
     """
     cell: StudyCell | None = None
@@ -58,9 +58,9 @@ class Request:
     jobs: tuple[Composed, ...]
     plugins: tuple[Plugin, ...] = ()
     notes: tuple[str, ...] = ()
-    """Notes about defaults that the command uses. Each note is a sentence."""
+    """Notes for the user about defaults that the command uses. Each note is a sentence."""
     arguments: tuple[str, ...] = ()
-    """The command line, including the default sweep.
+    """Arguments of the command line, including the overrides of the default sweep.
 
     The commands that resume or submit the jobs are built from these arguments.
     """
@@ -92,7 +92,7 @@ def compose(arguments: Sequence[str]) -> Request:
 def _in_one_line(error: Exception) -> str:
     """Format an error message of Hydra as a single line.
 
-    For an unknown key in a user's file, the message is replaced by a message of the suite.
+    If a user's file contains an unknown key, Hydra's message is replaced by a message of the suite.
     """
     reason = error.__cause__ or error.__context__
     key = reason.full_key if isinstance(reason, ConfigKeyError) else None
@@ -148,7 +148,7 @@ def _compose(arguments: Sequence[str]) -> Request:
 def _activate(plugin_names: Sequence[str], override_list: Sequence[str]) -> tuple[Plugin, ...]:
     """Make the plugins importable.
 
-    The module that installs plugins is only imported if the list is not empty.
+    The module that installs plugins is only imported if `plugin_names` is not empty.
     """
     if not plugin_names:
         return ()
@@ -170,7 +170,7 @@ def _workloads_to_print(
 ) -> list[str]:
     """Return the workloads whose schema Hydra needs for printing.
 
-    The list is empty for Hydra's help.
+    The list is empty if Hydra prints its help.
     """
     needed = [
         text
@@ -191,7 +191,7 @@ def _sweep(
 
     Returns:
         The overrides that a default sweep adds, a job for each combination of the swept values, and
-        notes for the user. From job to job, the last key changes fastest.
+        notes for the user. In the order of the jobs, the values of the last key change fastest.
     """
     workloads = _prepare(override_list, True, composer)
     first = [f"{key}={values[0]}" for key, values in _swept(override_list)]
@@ -211,7 +211,7 @@ def _sweep(
 def _sweeper_params(
     override_list: Sequence[str], first: Sequence[str], workloads: list[str], composer: Composer
 ) -> list[str]:
-    """Return the axes of a sweep from `hydra.sweeper.params` in a file.
+    """Return the axes of a sweep from `hydra.sweeper.params` in the configuration files.
 
     Keys that are set on the command line are excluded.
     """
@@ -235,7 +235,7 @@ def _gpus_first(swept: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[
 
 
 def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -> list[str]:
-    """Check the overrides, and return the names of the workloads.
+    """Check the overrides, and return the names of the command's workloads.
 
     Raises:
         ValueError: An override is invalid, or no workload is set. The error message is a single
@@ -257,7 +257,7 @@ def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -
         )
     overrides.check(chosen, (), multirun)
     available = registry.names(registry.WORKLOADS)
-    # The workload is set in a user's file.
+    # If this condition is true, the workload is set in a user's file.
     if not workloads or not set(workloads) <= set(available):
         grid = itertools.product(
             *([f"{key}={value}" for value in values] for key, values in _swept(chosen))
@@ -305,7 +305,7 @@ def _job(
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each full key, such as `cpu.cores_per_device`, with its value."""
+    """Yield each key with its full name, such as `cpu.cores_per_device`, and its value."""
     for name, value in config.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and key != "environment.path_map":

@@ -29,7 +29,7 @@ from workloads.api import OPTION_GROUPS, default_values, option_keys
 
 @dataclass(frozen=True)
 class _Files:
-    """Configuration that Hydra composed from a selection of files."""
+    """Configuration that Hydra composed from the selected files."""
 
     config: DictConfig
     hydra: DictConfig
@@ -37,11 +37,11 @@ class _Files:
 
 
 class Composer:
-    """Composes the jobs of a command.
+    """Composes the configurations of a command's jobs.
 
-    `hydra.compose` takes 70 ms, mostly to read files. It is therefore called only once for each
-    selection of files. The values of a job are then set in a copy of the composed configuration
-    with `OmegaConf.update`, as Hydra does.
+    A call of `hydra.compose` takes 70 ms, mostly to read files. The composer therefore calls
+    `hydra.compose` only once for each selection of files. The settings of a job are then set in a
+    copy of the composed configuration with `OmegaConf.update`, as in Hydra.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Composer:
     ) -> dict[str, str]:
         """Return `hydra.sweeper.params` from the selected files.
 
-        The result maps a key to the values of a sweep, such as `{"seed": "1,2"}`.
+        The returned dictionary maps a key to the values of a sweep, such as `{"seed": "1,2"}`.
         """
         params = self._composed_files(override_list, workloads).hydra.sweeper.params
         return {str(key): str(value) for key, value in (params or {}).items()}
@@ -84,7 +84,7 @@ class Composer:
     def configure_logging(self, override_list: Sequence[str], workloads: Sequence[str]) -> None:
         """Show debug messages if `hydra.verbose` is set.
 
-        The value of `hydra.verbose` is a boolean, the name of a logger, or a list of names.
+        `hydra.verbose` is a boolean, the name of a logger, or a list of logger names.
         """
         settings = self._composed_files(override_list, workloads).hydra
         if settings.verbose:
@@ -145,7 +145,7 @@ def store_schema(workloads: Sequence[str]) -> None:
 
 
 def _compose(override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
-    """Compose the files with Hydra, and return the result with unresolved interpolations."""
+    """Compose the configuration files with Hydra, without resolving interpolations."""
     store_schema(workloads)
     chosen = dict(text.lstrip("+").partition("=")[::2] for text in override_list)
     check_files({**_default_choices(), **chosen})
@@ -159,7 +159,7 @@ def _compose(override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
 
 
 def _default_choices() -> dict[str, str]:
-    """Return the default choice of each configuration group in conf/config.yaml."""
+    """Return the default choice for each configuration group from conf/config.yaml."""
     entries = read_yaml(CONF / "config.yaml")["defaults"]
     return {
         group: choice
@@ -178,7 +178,7 @@ def _chooses_file(text: str) -> bool:
 def _for_hydra(text: str) -> str:
     """Convert an override to the form that Hydra requires.
 
-    Keys that are not in the schema get the prefix `+` or `++`.
+    Overrides of keys that are not in the schema get the prefix `+` or `++`.
     """
     if text.startswith("experiment="):
         return f"+{text}"
@@ -186,9 +186,9 @@ def _for_hydra(text: str) -> str:
 
 
 def _never_called(config: DictConfig) -> None:
-    """Serve as the main function of a Hydra program.
+    """Serve as the main function that Hydra requires.
 
-    Hydra never calls this function, because the flags make Hydra print and exit.
+    Hydra never calls this function, because the flags make Hydra print information and exit.
     """
     raise AssertionError(config)
 
@@ -201,11 +201,11 @@ def _options(workload: str) -> type:
 def _store(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
     """Store `nodes` and an extended RunConfig in Hydra.
 
-    RunConfig is extended by the workloads' option keys that are not below `workload`.
+    The stored RunConfig also contains the workloads' option keys that are not below `workload`.
 
     Args:
-        kinds: `Options` classes of the command's workloads. For a single workload, its default
-            values are stored. For several workloads, null is stored.
+        kinds: `Options` classes of the command's workloads. The default of an option key is the
+            workload's default for a single workload, and null for several workloads.
         nodes: Group and name of each node, and the `Options` class of a workload or None.
     """
     schema: DictConfig = OmegaConf.structured(RunConfig)

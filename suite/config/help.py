@@ -1,6 +1,6 @@
 """Generate the text of `run_suite.py --help`.
 
-The keys and their descriptions come from the dataclasses that define them.
+The keys and their descriptions come from the dataclasses that define the keys.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HEAD = """Train workloads to a quality target and log it.
 
 
 def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
-    """Return the help text, which lists the groups with their choices, then the keys.
+    """Return the help text, which lists groups with their choices, followed by the keys.
 
     Args:
         overrides: Maps each key on the command line to its values.
@@ -83,7 +83,7 @@ def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
 def _workload_keys(name: str, profile: str, framework: str, set_name: str) -> list[str]:
     """Return the help lines about a workload's keys, frameworks, and hyperparameter sets.
 
-    Frameworks do not add any keys. The keys of `framework.*` are the same for all frameworks.
+    The keys of `framework.*` are the same for all frameworks.
 
     Args:
         name: Name of the workload.
@@ -155,7 +155,7 @@ def _variables() -> list[str]:
 def _line(key: str, item: Field[Any], default: object = None) -> str:
     """Return the help line of a key.
 
-    `default` replaces the field's default value, unless `default` is None or empty.
+    `default` replaces the default value of the field `item`, unless `default` is None or empty.
     """
     allowed = " | ".join(choices(key, item) if key in GROWING else item.metadata.get("choices", ()))
     field_default = "" if callable(item.default_factory) else item.default

@@ -28,9 +28,9 @@ FLAGS_WITH_VALUE = ("-c", "--cfg", "-p", "--package", "-cd", "--config-dir")
 _TRUE, _FALSE = ("true", "1", "yes", "on", "y"), ("false", "0", "no", "off", "n", "none", "null")
 _ALL = ("all", "*", "every", "any", "each")
 _LONGEST_LIST = 8
-"""Maximum number of values that an error message lists for a range.
+"""Maximum length of a range whose values an error message lists.
 
-A longer range is written as range(…).
+A longer range is shown as range(…).
 """
 _OUTPUT = "set output={}"
 _RESUME = "set output=FOLDER resume=true, with the folder of the runs to resume"
@@ -107,7 +107,7 @@ KEYS: Mapping[str, str] = {
     "multirun": "add -m",
     "sweep": "add -m",
 }
-"""Maps a key of other programs to a hint, in which `{}` stands for the value."""
+"""Maps a key of other programs to a hint, in which `{}` is replaced by the value."""
 _BARE = {
     "dryrun": "set dry_run=true",
     "dry": "set dry_run=true",
@@ -122,13 +122,13 @@ _BARE = {
     "amp": "set precision=fp16 or precision=bf16",
     "async": "set update=async",
 }
-"""Maps an argument without a value to a hint."""
+"""Maps an argument that has no value to a hint."""
 
 
 def next_step(argument: str, following: str = "") -> str:
     """Return a hint for a flag, word, or key that the suite does not support.
 
-    Returns an empty string if no hint is available.
+    Returns an empty string if the suite has no hint for the argument.
 
     Args:
         argument: An argument of the command line: `key=value`, `word`, or `--flag`.
@@ -145,8 +145,9 @@ def next_step(argument: str, following: str = "") -> str:
 def next_step_for_value(argument: str) -> str:
     """Return a hint for a value that is not allowed, with the allowed values.
 
-    Returns an empty string if no hint is available. Call this function after the user's folders
-    have been searched, because files and packages may add values.
+    Returns an empty string if the suite has no hint for the value. Call this function after the
+    user's folders have been searched, because files and packages may define additional allowed
+    values.
     """
     key, _, value = argument.partition("=")
     value = value.strip("'\"")
@@ -203,7 +204,7 @@ def _step_for_key(key: str, value: str) -> str:
 
 
 def _sentence(step: str) -> str:
-    """Return a hint with a capital first letter."""
+    """Return the hint with a capital first letter."""
     return step[:1].upper() + step[1:]
 
 
@@ -276,7 +277,7 @@ def _step_for_value(key: str, value: str) -> str:
 def _list_of_integers(text: str) -> str:
     """Convert `0..3`, `0-3`, `0:3`, `[0,1]`, or `0;1` to a list of values for `-m`.
 
-    Returns an empty string if the text has any other form.
+    Returns an empty string if `text` has a different format.
     """
     span = re.fullmatch(r"(\d{1,9})(?:\.{2,3}|-|:)(\d{1,9})", text)
     if span:
@@ -294,9 +295,9 @@ def _list_of_integers(text: str) -> str:
 
 
 def _checkpoint(text: str) -> str:
-    """Convert a different notation to a value of `checkpoint.when`.
+    """Convert an unsupported notation to a value of `checkpoint.when`.
 
-    Returns an empty string if the meaning is ambiguous.
+    Returns an empty string if the meaning of the notation is ambiguous.
     """
     if text in _FALSE:
         return "off"
@@ -345,7 +346,7 @@ def _step_for_gpus(value: str) -> str:
     if value.lower() in ("all", "auto", "max", "any", "*", "-1"):
         try:
             found = len(devices.gpus())
-        except ValueError:  # a GPU does not respond, which the planner reports later
+        except ValueError:  # a GPU does not respond, and the planner reports the GPU later
             return ""
         if found:
             return f"expected at least 1. For all GPUs of this machine, set gpus={found}"

@@ -1,4 +1,4 @@
-"""All command-line keys with their fields, for checks, help, and tab completion."""
+"""All command-line keys with their dataclass fields, for checks, help, and tab completion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROWING: Mapping[str, Callable[[], Iterable[str]]] = {
     "launch.by": lambda: registry.names(registry.LAUNCHERS),
     "rules": lambda: sorted(rounds.files()),
 }
-"""Maps a key to a function that returns the additional choices from packages and files."""
+"""Maps a key to a function that returns the additional allowed values from packages and files."""
 SHORT = {
     "timing": "timing.each",
     "launch": "launch.by",
@@ -64,7 +64,7 @@ ELSEWHERE = {
     "dtype": "precision={}",
     "link": "transport={}",
 }
-"""Maps a setting of other programs to overrides of the suite, in which `{}` stands for the
+"""Maps a setting of other programs to overrides of the suite, in which `{}` is replaced by the
 value.
 """
 SYNONYMS = {
@@ -96,7 +96,7 @@ def group_choices(group: str) -> list[str]:
 def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]:
     """Return the keys that every workload has, with their fields.
 
-    An example is `cpu.cores_per_device`. Keys that select a file are excluded.
+    An example of a key is `cpu.cores_per_device`. Keys that select a file are excluded.
 
     Args:
         kind: Dataclass that defines the keys.
@@ -125,8 +125,8 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
     Args:
         key: Full key, such as `precision`.
         item: Field of the key, or None.
-        workload: Name of the workload. Its hyperparameter sets are the values of
-            `workload.hyperparameter_set`.
+        workload: Name of the workload. The allowed values of `workload.hyperparameter_set` are the
+            names of this workload's hyperparameter sets.
     """
     if key in (*GROUPS, "study"):
         return group_choices(key)
@@ -145,7 +145,7 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
 
 
 def metrics(workload: str) -> list[str]:
-    """Return the metrics for which any profile of a workload has a target."""
+    """Return the metrics for which at least one profile of a workload has a target."""
     kind, names = registry.load_workload(workload), dict[str, None]()
     for profile in ("reference", "demo", "synthetic"):
         try:
@@ -160,7 +160,7 @@ def metrics(workload: str) -> list[str]:
 def meant(key: str, value: object, available: Iterable[str]) -> str:
     """Return a suggestion for an unknown key, or an empty string.
 
-    An example is ` (did you mean workload.learning_rate=0.1?)`.
+    An example of a suggestion is ` (did you mean workload.learning_rate=0.1?)`.
 
     Args:
         key: The unknown key.

@@ -1,6 +1,6 @@
 """Check the command line before Hydra parses it.
 
-These checks give a single-line error message for each mistake.
+The checks give a single-line error message for each mistake on the command line.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ NOT_OFFERED = {
     ),
     "hydra.mode": "add -m for a sweep",
 }
-"""Maps each unsupported key to its replacement."""
+"""Maps each unsupported key to a message with its replacement."""
 _SWEEPER_PARAMS = "hydra.sweeper.params"
 """Setting of Hydra's sweeper, which maps keys to the values of a sweep as strings."""
 _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
-"""Maps names of the optimizer key in common frameworks and in this suite to the key in
-hyperparameter sets.
+"""Maps names of the optimizer key in common frameworks and in this suite to the key that
+hyperparameter sets use.
 """
 _MAX_SUGGESTED = 10**9
 """Maximum value of `sweep.limit` that an error message suggests."""
@@ -80,17 +80,17 @@ _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selecto
 def in_full(argument: str) -> str:
     """Return an override with its full key and quoted values.
 
-    For example, `timing=steps` becomes `timing.each=steps`. Paths are quoted, as are all items of
-    `plugins=[PATH,…]` and of lists in `launch.*`. The quotes are needed because Hydra's grammar
-    does not allow commas, brackets, non-ASCII letters, or leading and trailing spaces in unquoted
-    values.
+    For example, `timing=steps` becomes `timing.each=steps`. The function quotes paths, the elements
+    of `plugins=[PATH,…]`, and the elements of lists in `launch.*`. The quotes are needed because
+    Hydra's grammar does not allow commas, brackets, non-ASCII letters, or leading and trailing
+    spaces in unquoted values.
     """
     key, _, value = argument.partition("=")
     key = key.lstrip("+") if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
     plain = bool(value) and not set(value) & set("'\"")
     if key in _LISTS and plain:
         inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
-        # Commas inside brackets, as in node[1,3], do not separate items.
+        # Commas inside brackets, as in node[1,3], do not separate the elements of a list.
         return f"{key}={_list(re.split(r',(?![^[]*])', inner))}"
     if key in _PATHS and value and value[0] not in "'\"":
         return f"{key}={_quote(value)}"
@@ -150,8 +150,8 @@ def check_form(arguments: Sequence[str]) -> None:
     """Check that every argument has the form of a flag or a setting of the suite.
 
     Raises:
-        ValueError: A setting has leading dashes (`--gpus 2`), contains a line break, or belongs to
-            another program (`amp=true`). The message contains a hint.
+        ValueError: An argument has leading dashes (`--gpus 2`), contains a line break, or is a
+            setting of another program (`amp=true`). The message contains a hint.
     """
     for before, argument, following in zip(
         ["", *arguments], arguments, [*arguments[1:], ""], strict=False
@@ -177,12 +177,12 @@ def check_form(arguments: Sequence[str]) -> None:
 
 
 def check_values(arguments: Sequence[str]) -> None:
-    """Raise ValueError if a value is written as in another program (`checkpoint=5`).
+    """Check that no value uses the notation of another program (`checkpoint=5`).
 
     Call this function after the user's folders have been searched.
 
     Raises:
-        ValueError: A value is written as in another program. The message contains a hint.
+        ValueError: A value uses the notation of another program. The message contains a hint.
     """
     for argument in arguments:
         step = hints.next_step_for_value(argument)
@@ -218,7 +218,7 @@ def parse(argument: str) -> Override:
 
 
 def texts(argument: str) -> list[str]:
-    """Return the values of an override as strings. A sweep has several values.
+    """Return the values of an override as strings. An override of a sweep has several values.
 
     Raises:
         ValueError: The override is an `interval()`, or a pattern that matches no value.
@@ -240,7 +240,7 @@ def texts(argument: str) -> list[str]:
                 f" {allowed_text(key_suggestions.choices(key, None))}"
             )
         return list(values)
-    # Hydra returns a string such as per_device\:8 with an escaped colon.
+    # Hydra returns a string such as `per_device\:8`, in which the colon is escaped.
     return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]
 
 
@@ -261,7 +261,7 @@ def count(argument: str) -> int:
                 Fraction(number or 0) for number in (swept.start, swept.stop, swept.step)
             )
             found = max(0, math.ceil((stop - start) / step))
-        except (ValueError, ArithmeticError):  # the range contains nan or inf, or has a step of 0
+        except (ValueError, ArithmeticError):  # the range contains nan or inf, or its step is 0
             raise ValueError(
                 f"{argument}: the range never ends. Set a list or range(1,5)"
             ) from None
@@ -321,9 +321,10 @@ def check_count(found: Mapping[str, int], arguments: Sequence[str]) -> None:
 
 
 def _shown(number: int) -> str:
-    """Format a number. Very large numbers are abbreviated.
+    """Format a number, and abbreviate very large numbers.
 
-    Python cannot convert numbers with more than 4,300 digits to strings.
+    The abbreviation is needed because Python cannot convert numbers with more than 4,300 digits to
+    strings.
     """
     return f"{number:,}" if number < 10**15 else "over 10^15"
 
@@ -373,9 +374,9 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
 
 
 def _check_offered(argument: str, key: str) -> None:
-    """Raise ValueError if a key is in `NOT_OFFERED`, or below such a key.
+    """Raise ValueError if the key or a prefix of the key is in `NOT_OFFERED`.
 
-    The error message contains the replacement.
+    The error message contains the replacement of the key.
     """
     instead = next(
         (NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), ""
@@ -388,7 +389,7 @@ def check_root(key: str) -> None:
     """Check the first component of a key, without checking the workload.
 
     Raises:
-        ValueError: No key of the suite begins with this component, for example `worklod`.
+        ValueError: No key of the suite begins with this component. An example is `worklod`.
     """
     roots = [*FILE_GROUPS, *known_fields(RunConfig), "study", "hydra"]
     _check_offered(key, key.lstrip("+~"))
@@ -411,8 +412,8 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
     Args:
         key: Full key, such as `workload.learning_rate`.
         value: Parsed value.
-        workloads: Names of the workloads. Each workload must have the key, unless all workloads
-            share the key.
+        workloads: Names of the workloads. A key that is not common to all workloads must exist for
+            each of these workloads.
 
     Raises:
         ValueError: A workload does not have the key, or the value is not allowed. The message is a
@@ -493,8 +494,8 @@ def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:
     """Check a key below `workload.target` and its value.
 
     Raises:
-        ValueError: The key does not select a single target of the workload, or the value is not a
-            number ≥ 0.
+        ValueError: The key does not select exactly one target of the workload, or the value is not
+            a number ≥ 0.
     """
     metric = key.removeprefix("workload.target").removeprefix(".")
     if not metric and len(metrics) > 1 and value is not None:

@@ -1,6 +1,6 @@
 """Expand `study=NAME` to the overrides of each job of the study.
 
-The overrides of a job also include the remaining overrides of the command line.
+The remaining command-line overrides are added to the overrides of each job.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def cells(arguments: Sequence[str]) -> list[CellOverrides]:
     The cells are in the order of the table. Overrides of the command line take precedence over the
     study:
 
-    - Values for an axis replace the values of that axis.
-    - Values for a key of the points remove all points with different values.
+    - Values for the key of an axis replace the values of the axis.
+    - Values for a key of the study's points remove all points with different values.
     - A list of values for any other key becomes an additional axis.
 
     Args:
         arguments: Overrides of the command line, with `study=NAME`.
 
     Raises:
-        ValueError: The study does not exist, or an override is incompatible with it. The message is
-            a single line.
+        ValueError: The study does not exist, or an override is incompatible with the study. The
+            message is a single line.
     """
     study_words = {
         key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS
@@ -95,7 +95,7 @@ def cells(arguments: Sequence[str]) -> list[CellOverrides]:
 def _crossed(study: Study) -> list[Point]:
     """Return all combinations of the study's points with the values of its axes.
 
-    For each point, the first axis changes fastest.
+    Within each point, the values of the first axis change fastest.
     """
     names = list(study.axes)
     grid = [
@@ -106,15 +106,15 @@ def _crossed(study: Study) -> list[Point]:
 
 
 def _shortened(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
-    """Return the study with its axes and points restricted by the overrides.
+    """Return the study with its axes and points restricted by the command-line overrides.
 
     Args:
         study: The study.
         values_by_key: Maps each key on the command line to its values.
 
     Raises:
-        ValueError: No point matches the values, or a key that applies to the whole command has
-            several values.
+        ValueError: No point of the study matches the values, or a key that applies to the whole
+            command has several values.
     """
     axes = {key: tuple(values_by_key.get(key, values)) for key, values in study.axes.items()}
     points = study.points

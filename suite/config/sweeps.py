@@ -15,7 +15,7 @@ REFERENCE = (1, 4, 8)
 """Device counts of a reference sweep, as in the DGX-1 scaling article."""
 MAX_DEMO_DEVICES = 8
 """Maximum number of devices in a demo sweep. The batch size of the smallest demo is divisible by
-this number.
+`MAX_DEMO_DEVICES`.
 """
 
 
@@ -29,12 +29,12 @@ def default_gpus(
         config: Configuration of the first job, including the user's files.
 
     Returns:
-        The override to add, and a note about the override. Both are empty if the user sets the
-        number of devices or sweeps over any key.
+        The override to add, and a note about the override. The override and the note are empty if
+        the user sets the number of devices or sweeps over any key.
 
     Raises:
-        ValueError: A sweep is resumed without its numbers of devices. The default depends on the
-            machine, so it could add runs to the resumed sweep.
+        ValueError: The command resumes a sweep but does not set its numbers of devices. The default
+            numbers depend on the machine, so they could add runs to the resumed sweep.
     """
     if (
         "gpus" in overrides
@@ -60,7 +60,10 @@ def default_gpus(
 
 
 def counts_up_to(most: int) -> list[int]:
-    """Return the numbers of devices 1, 2, 4, and 8 up to `most`, but at least 1."""
+    """Return those of the numbers of devices 1, 2, 4, and 8 that are at most `most`.
+
+    The list always contains 1.
+    """
     return [count for count in (1, 2, 4, MAX_DEMO_DEVICES) if count <= max(1, most)]
 
 
@@ -90,8 +93,8 @@ def left_out(configs: Sequence[RunConfig]) -> str:
 def _most(config: RunConfig) -> int:
     """Return the maximum number of devices on this machine.
 
-    The result is the number of GPUs. Without GPUs, it is the number of CPU cores divided by the
-    cores per device.
+    With GPUs, the maximum is the number of GPUs. Without GPUs, the maximum is the number of CPU
+    cores divided by the cores per device.
     """
     gpus, each = [] if config.device == "cpu" else devices.gpus(), str(config.cpu.cores_per_device)
     return len(gpus) or len(devices.cpu_cores()) // max(1, int(each) if each.isdecimal() else 1)

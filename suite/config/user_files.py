@@ -1,6 +1,6 @@
 """Check configuration files before Hydra composes them.
 
-The error message for each mistake therefore is a single line with the file name.
+The error message for a mistake in a file is a single line with the file name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from suite.common import conf
 MAX_DEPTH = 10
 """Maximum number of files in a chain of defaults lists.
 
-The limit bounds the run time, because Hydra reads a file again for every file that includes it.
+Without this maximum, the run time would not be bounded, because Hydra reads a file again for every
+file that includes it.
 """
 _GROUP = re.compile(r"(override +|optional +)?(/?)([^@ ]+)(?:@.*)?")
-"""Pattern of an entry in a defaults list, such as `override /system`, `optional db@package`,
+"""Pattern of an element of a defaults list, such as `override /system`, `optional db@package`,
 `/system`, or `name`.
 """
 _PACKAGE_LINE = re.compile(r"# *@package +\S+ *")
@@ -30,13 +31,13 @@ _PACKAGE_LINE = re.compile(r"# *@package +\S+ *")
 
 @dataclass(frozen=True)
 class _Default:
-    """An entry of a Hydra defaults list."""
+    """An element of a Hydra defaults list."""
 
     group: str
     choice: str
     overrides: bool
-    """True for an `override` entry, which replaces the choice of another file and does not
-    include a file itself.
+    """True for an `override` element, which changes the choice that a different file made and
+    does not include a file itself.
     """
 
 
@@ -71,7 +72,7 @@ def _check_file(name: str, path: Path, chain: tuple[str, ...]) -> None:
         below = f"{default.group}/{default.choice}"
         found = conf.files(default.group).get(default.choice)
         if found is None:
-            continue  # Hydra reports missing files
+            continue  # Hydra reports that the file is missing
         if default.overrides:
             _read_mapping(found)
             continue
@@ -105,11 +106,11 @@ def _read_mapping(path: Path) -> Mapping[str, object]:
 
 
 def _defaults(name: str, path: Path, content: Mapping[str, object]) -> Iterator[_Default]:
-    """Yield the entries of a file's defaults list that refer to files.
+    """Yield the elements of a file's defaults list that refer to files.
 
     Raises:
-        ValueError: An entry is neither `NAME` nor `GROUP: NAME`. NAME is a string, a list of
-            strings, or null.
+        ValueError: An element is neither `NAME` nor `GROUP: NAME`, where NAME is a string, a list
+            of strings, or null.
     """
     parent_group = name.rpartition("/")[0]
     entries = content.get("defaults", [])

@@ -1,5 +1,5 @@
 """Controller of a run, which `run_suite.py` starts.
 
-The controller starts the processes of the run, monitors them, samples the machine, ends the
-processes, and writes the result.
+The controller starts the processes of the run, monitors the processes, samples the machine, ends
+the processes, and writes the result.
 """

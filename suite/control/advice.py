@@ -18,7 +18,7 @@ from suite.machine import disks
 
 
 def full_disk(status: RunStatus, folder: Path, controls: Sequence[HostControl]) -> str:
-    """Return a message about a machine's full disk that made the run fail.
+    """Return a message about a full disk of a machine that made the run fail.
 
     The string is empty if no disk is full, or if the run failed for a different reason.
     """

@@ -1,13 +1,13 @@
 """Drop the data set from the page cache before a run, and check the result.
 
-The result determines the value of `cache_clear` in the log.
+The result of the check determines the value of `cache_clear` in the log.
 
 On a remote machine, the controller runs `python -m suite.control.caches JSON`, where `JSON`
-contains the arguments of `clear`. The command prints the result of `clear` as JSON. Its exit code
-is 1 if the caches cannot be cleared.
+contains the arguments of `clear`. The command prints the result of `clear` as JSON. The exit code
+of the command is 1 if the caches cannot be cleared.
 
 The module drops the files that the run will read, which are listed by `Dataset.files`. For a random
-sample of these files, the module then queries how many pages are in memory (mincore(2)). This check
+sample of these files, the module then queries how many pages are in memory (mincore(2)). The check
 is the same for all methods of clearing the caches.
 """
 
@@ -44,35 +44,40 @@ MAX_RESIDENT = 0.001
 """Maximum share of the sampled pages that may remain in memory.
 
 The limit tolerates a few pages of a large file that another process, such as a backup, reads at the
-same time. The limit does not tolerate a complete file in a full sample, because such a file is more
-than 0.1 % of the sample. Reading 0.1 % less data from disk saves far less time than the run-to-run
-variation of the training time.
+same time. The limit does not tolerate a file that is completely in memory, because in a full
+sample, a file has more than 0.1 % of the pages. Reading 0.1 % less data from disk saves far less
+time than the run-to-run variation of the training time.
 """
 SAMPLED_INSIDE = 600
-"""Number of files that are sampled in the folder of the prepared data set. Most data sets have
-fewer files in this folder.
+"""Number of files that are sampled in the folder of the prepared data set. The folders of most data
+sets contain fewer files.
 """
 SAMPLED_ELSEWHERE = 200
-"""Number of files that are sampled outside the prepared folder. Most of these files are images.
+"""Number of files that are sampled outside the folder of the prepared data set. Most of these files
+are images.
 
-If 1 file in 50 is still in memory, 98 % of such samples contain at least one of these files.
+If 1 file in 50 is still in memory, a random sample contains at least one such file with a
+probability of 98 %.
 """
 THREADS = 8
 """Number of threads that open files.
 
-Each open call waits for the disk to read the inode. With several threads, these waits overlap.
+An open call waits until the disk has read the inode of the file. With several threads, these waits
+overlap.
 """
 FILES_AT_ONCE = 256
-"""Number of files that a thread processes per batch."""
+"""Number of files that a thread processes before it requests more files."""
 PAGES_AT_ONCE = 1 << 18
 """Number of pages per mincore(2) call, which is 1 GiB with pages of 4 KiB."""
 GONE = (FileNotFoundError, PermissionError)
 """Errors for which a file is skipped.
 
-The run cannot read such a file either, and reports the error itself.
+The run itself cannot read the file either, and reports the error.
 """
 MANIFEST = "manifest.json"
-"""File in the prepared folder that `suite data verify` touches without changing the content."""
+"""Name of the manifest file in the prepared folder. `suite data verify` touches the file without
+changing its content.
+"""
 FileState = tuple[int | str, ...]
 
 
@@ -81,9 +86,9 @@ class DataStates:
 
     The metadata consists of the device, the inode, the size, the modification time, and the inode
     change time (ctime). The kernel updates the ctime at each change, and provides no call to reset
-    it. The contents are not compared. Reading them would fill the page cache that was just cleared,
-    and would take minutes per run for a large data set. Only the manifest is compared by a hash of
-    its content.
+    the ctime. Except for the manifest, the contents of files are not compared. Reading the contents
+    would fill the page cache that was just cleared, and would take minutes per run for a large data
+    set. The manifest is compared by a hash of its content.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -94,14 +99,14 @@ class DataStates:
         return next((path for path, state in self._states.items() if _state(path) != state), "")
 
     def drop_manifests(self) -> None:
-        """Drop the manifests from the page cache, which were read to compute their hashes."""
+        """Drop the manifests, which were read for their hashes, from the page cache."""
         for path in self._states:
             if os.path.basename(path) == MANIFEST:
                 _drop(path)
 
 
 def _state(path: str) -> FileState:
-    """Return metadata that changes when a file is modified or replaced.
+    """Return the metadata of a file, which changes when the file is modified or replaced.
 
     The tuple is empty if the file cannot be opened.
     """
@@ -124,11 +129,11 @@ class Cleared(NamedTuple):
     true.
     """
     states: DataStates
-    """Recorded metadata of the files that the run will read."""
+    """Recorded metadata of the sampled files that the run will read."""
 
 
 def clear(system: SystemConfig, dataset: str, folder: str) -> tuple[bool, str]:
-    """Call `clear_and_watch`, and return only `is_cleared` and `line` from its result."""
+    """Call `clear_and_watch`, and return `is_cleared` and `line` of the returned object."""
     return clear_and_watch(system, dataset, folder)[:2]
 
 
@@ -140,7 +145,7 @@ def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
     Args:
         system: The `system.*` settings.
         dataset: Name of the data set.
-        folder: Folder of the prepared data set. An empty string means synthetic data, which has no
+        folder: Folder of the prepared data set. An empty string means synthetic data, which have no
             files.
 
     Raises:
@@ -202,8 +207,8 @@ def _drop_everything() -> None:
 class CacheSample:
     """A random sample of at most `limit` paths, drawn by reservoir sampling.
 
-    Each path has the same probability. Each run draws a different sample, so nobody can predict
-    which files are checked.
+    All paths have the same probability to be in the sample. Each run draws a different sample, so
+    users cannot predict which files are checked.
     """
 
     limit: int
@@ -211,7 +216,7 @@ class CacheSample:
     _seen: int = field(init=False, default=0)
 
     def add(self, path: str) -> None:
-        """Add a path, which may replace a path in the sample."""
+        """Add a path, which may replace a path that is already in the sample."""
         self._seen += 1
         if len(self.paths) < self.limit:
             self.paths.append(path)
@@ -222,7 +227,7 @@ class CacheSample:
 class Files:
     """Iterates once over the files of a data set, and samples their paths.
 
-    The paths may come from a generator.
+    A generator may provide the paths.
     """
 
     def __init__(self, folder: str, paths: Iterator[str]) -> None:
@@ -236,21 +241,22 @@ class Files:
         return [path for sample in self._samples.values() for path in sample.paths]
 
     def look(self) -> None:
-        """Iterate over all files without dropping them, to draw the sample."""
+        """Draw the sample by iterating over all files, without dropping the files."""
         while self._next():
             pass
 
     def drop(self) -> None:
         """Advise the kernel to drop the pages of all files.
 
-        The kernel may ignore the advice, so the caller must check the result.
+        The kernel may ignore the advice, so the caller must check how many pages remain.
         """
         with ThreadPoolExecutor(THREADS) as pool:
             try:
                 for done in [pool.submit(self._drop_some) for _ in range(THREADS)]:
                     done.result()
             finally:
-                # After an interrupt, each thread only completes its current batch of files.
+                # Remove the remaining paths. After an interrupt, each thread then only completes
+                # its current batch of files.
                 self._paths = iter(())
 
     def _drop_some(self) -> None:
@@ -274,7 +280,7 @@ def _drop(path: str) -> None:
 def _kept(paths: Iterable[str]) -> str:
     """Return a message about the files that are still in memory.
 
-    The string is empty if at most MAX_RESIDENT of the sample is in memory.
+    The string is empty if at most the share MAX_RESIDENT of the sampled pages is in memory.
     """
     shares: dict[str, float] = {}
     resident = total = 0
@@ -290,8 +296,8 @@ def _kept(paths: Iterable[str]) -> str:
             resident, total = resident + file_resident, total + pages
     if not shares:
         return "the data set has no file that can be checked"
-    # The overall share of pages detects a large file in memory. The mean share per file detects
-    # many small files.
+    # The overall share of resident pages detects a large file in memory. The mean share per file
+    # detects many small files in memory.
     if max(resident / total, sum(shares.values()) / len(shares)) <= MAX_RESIDENT:
         return ""
     first = max(shares, key=lambda path: shares[path])
@@ -306,8 +312,8 @@ def _kept(paths: Iterable[str]) -> str:
 def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
     """Return how many of a file's pages are in the page cache, and its number of pages.
 
-    The function reads no page of the file. If the user neither owns the file nor may write to it,
-    the kernel reports all pages as resident (mincore(2), since Linux 5.2).
+    The function does not read any page of the file. If the user neither owns the file nor may write
+    to the file, the kernel reports all pages as resident (mincore(2), since Linux 5.2).
 
     Raises:
         OSError: The file cannot be opened, or the kernel does not report its pages.
@@ -316,11 +322,12 @@ def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
         size = os.fstat(file.fileno()).st_size
         if not size:
             return 0, 0
-        # Creating the mapping reads no page. The mapping is private because some network file
-        # systems do not support shared mappings.
+        # The creation of the mapping does not read any page. The mapping is private because some
+        # network file systems do not support shared mappings.
         mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
     pages, resident = -(-size // mmap.PAGESIZE), 0
-    start = np.frombuffer(mapping, np.uint8)  # keeps the mapping alive and provides its address
+    # `start` keeps the mapping alive and provides its address
+    start = np.frombuffer(mapping, np.uint8)
     for first in range(0, pages, PAGES_AT_ONCE):
         count = min(PAGES_AT_ONCE, pages - first)
         residency = np.empty(count, np.uint8)
@@ -336,10 +343,10 @@ def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def _call_mincore(address: int, length: int, residency: int, path: str | os.PathLike[str]) -> None:
-    """Query which pages of a mapped range are in memory.
+    """Query which pages of a mapped address range are in memory.
 
-    The range has `length` bytes and starts at `address`. The result is written to the bytes at
-    `residency`.
+    The range has `length` bytes and starts at `address`. The kernel writes one byte per page to the
+    memory at `residency`.
     """
     mincore = _libc().mincore
     if mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), ctypes.c_void_p(residency)):
@@ -364,7 +371,7 @@ def _file_system(path: str) -> str:
 def main() -> int:
     """Clear the caches as the JSON request in the first argument specifies.
 
-    The result of `clear` is printed as JSON.
+    The return value of `clear` is printed as JSON.
     """
     try:
         request = json.loads(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Cells of a study, and the file `study-NAME.json` that lists them.
+"""Cells of a study, and the file `study-NAME.json` that lists the cells.
 
 If a cell cannot run, the file contains the reason.
 """
@@ -17,7 +17,7 @@ from suite.plan.job import Plan
 from suite.plan.unsupported import UnsupportedError
 
 SCHEMA = 1
-"""Version of the file's format."""
+"""Version of the format of `study-NAME.json`."""
 
 
 class PlannedCell(NamedTuple):
@@ -26,13 +26,14 @@ class PlannedCell(NamedTuple):
     job: str
     cell: StudyCell
     reason: UnsupportedError | None
-    """Reason why the cell cannot run on these machines, or None if it can run."""
+    """Reason why the cell cannot run on these machines, or None if the cell can run."""
 
 
 def impossible(planned: Plan, cell: StudyCell | None) -> UnsupportedError | None:
     """Return the reason why a cell of a study cannot run on these machines.
 
-    Returns None if the job is not a cell, if it can run, or if its settings are invalid.
+    Returns None if the job is not a cell of a study, if the job can run, or if its settings are
+    invalid.
     """
     first = planned.findings[0] if cell is not None and planned.findings else None
     return first if isinstance(first, UnsupportedError) else None
@@ -41,7 +42,7 @@ def impossible(planned: Plan, cell: StudyCell | None) -> UnsupportedError | None
 def write_study(output: Path, cells: Sequence[PlannedCell]) -> None:
     """Write `study-NAME.json` with the study's table and figure definitions and its cells.
 
-    The cells are in the order of the table.
+    The cells are in the order of the study's table.
     """
     cell_objects = []
     for name, cell, error in cells:

@@ -18,9 +18,9 @@ def clear_caches(
     """Clear the caches before a run that starts from step 0.
 
     Returns:
-        Whether the caches were cleared, and the recorded metadata of the data set's files. The
-        metadata is None for a run on several machines. In that case, changes of the files are only
-        detected during the clearing.
+        Whether the caches were cleared, and the recorded metadata of the data set's files. For a
+        run on several machines, the metadata is None, and a change of a file is detected only if it
+        happens while the caches are cleared.
     """
     settings = job.template.settings
     states = None

@@ -24,7 +24,7 @@ class Command:
 
     request: Request
     output: Path
-    """Output folder of the runs, which may not exist yet."""
+    """Output folder of the runs. The folder may not exist yet."""
     console: Console
 
     @property
@@ -38,7 +38,7 @@ class Command:
         return [composed.config for composed in self.request.jobs]
 
     def show(self, lines: Iterable[str]) -> None:
-        """Print lines without interpreting markup."""
+        """Print lines of text. Markup in the text is printed unchanged."""
         for line in lines:
             self.console.print(escape(line), soft_wrap=True)
 
@@ -51,8 +51,8 @@ def output_folder(composed: Composed) -> Path:
     """Return the output folder of a command: `output=FOLDER`, or a new folder for logs.
 
     Raises:
-        ValueError: `output` is empty, is a broken link, or lies inside the folder for temporary
-            files of a run.
+        ValueError: `output` is empty, is a broken link, or is inside a run's folder for temporary
+            files.
     """
     folder = composed.config.output
     if folder is None:
@@ -80,8 +80,8 @@ def output_folder(composed: Composed) -> Path:
 def job_name(composed: Composed) -> str:
     """Return the folder name of a job.
 
-    The name contains the workload, framework, profile, and number of devices, followed by the
-    remaining overrides or the cell of a study.
+    The folder name contains the workload, framework, profile, and number of devices, followed by
+    the remaining overrides or the cell of a study.
     """
     config = composed.config
     overrides = composed.overrides if composed.cell is None else composed.cell.texts

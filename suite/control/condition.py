@@ -1,6 +1,6 @@
 """Write `suite_condition`, the log line about the run's share of the machine.
 
-The line follows the last line that the run itself writes.
+`suite_condition` is appended after the last line that the run itself writes.
 
 The workers take the measurements (`suite.machine.contention`) between `run_start` and `run_stop`.
 Measurements of GPUs are read from telemetry.jsonl. Only this module decides whether the machine was
@@ -25,9 +25,9 @@ BUSY_SHARE = 0.1
 """Threshold above which a machine is considered busy. The threshold applies to each share that
 `busy` checks.
 
-A run that loses 10 % of the cores loses at least 10 % of its speed. The speed of runs on an
-idle machine varies by less. `cpu_share` is reported but not checked, because threads also
-wait for each other on an idle machine.
+A run that loses 10 % of the cores loses at least 10 % of its speed. On an idle machine, the
+speed varies by less than 10 % between runs. `cpu_share` is reported but not checked, because
+threads also wait for each other on an idle machine.
 """
 
 
@@ -44,14 +44,14 @@ def figures(
         hosts: Name of each worker's machine.
         device_rows: Telemetry samples of the run's devices.
         serving: Names of the machines with server processes for the workers. If the workers can
-            measure these servers, the servers' CPU time counts as the run's.
+            measure these servers, the CPU time of the servers is attributed to the run.
 
     Returns:
-        Measurements by name. The mapping is empty if a worker reported no measurements, because
-        that worker's CPU time would be attributed to processes outside the run. Unknown
-        measurements are omitted:
+        Measurements by name. The mapping is empty if a worker reported no measurements, because the
+        worker's CPU time would be attributed to processes outside the run. Measurements that are
+        not available are omitted:
 
-        * `seconds`: Length of the measurement.
+        * `seconds`: Duration of the measurement.
         * `cpu_share`: CPU time that the threads of the run received, divided by the CPU time that
           they could have used.
         * `cores`: Number of cores.
@@ -66,7 +66,7 @@ def figures(
         * `hot_share`: Share of the time in which the hottest core was throttled.
         * `gpu_slow_share`: Share of the time in which the GPUs were throttled.
         * `load_average`: Maximum load average.
-        * `gpu_clock_mhz`, `cpu_clock_mhz`: Mean clocks.
+        * `gpu_clock_mhz`, `cpu_clock_mhz`: Mean clock frequencies.
         * `gpu_other_processes`: Maximum number of processes outside the run on a GPU.
     """
     reported = [
@@ -76,8 +76,8 @@ def figures(
     ]
     if len(reported) < len(heartbeats):
         return {}
-    # Use the measurement of rank 0, which also logs run_start and run_stop. `suite check` can then
-    # compare the measured seconds with these two records.
+    # Use the measured seconds of rank 0, because rank 0 also logs `run_start` and `run_stop`.
+    # `suite check` can then compare the seconds with the time between `run_start` and `run_stop`.
     values_by_name: dict[str, Json] = {"seconds": reported[0][1]["seconds"]}
     run, wait = (
         _total(contention.get(name) for _, contention in reported)
@@ -116,7 +116,7 @@ def _total(values: Iterator[Json]) -> float | None:
 def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Json]:
     """Return the number of cores, and the shares of the cores' time.
 
-    A core that several workers share is only counted once.
+    A core is counted only once if several workers share the core.
     """
     cores = {
         (host, core): seconds
@@ -182,7 +182,7 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
     """Return the reasons why the machine is considered busy.
 
     The list is empty if no available measurement exceeds the threshold. If `servers` is 1, the CPU
-    time of the run's servers is unknown and included in `others_share`.
+    time of the run's servers was not measured separately and is included in `others_share`.
     """
     processes = "its servers and other processes" if condition.get("servers") else "other processes"
     texts = {
@@ -209,7 +209,7 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
 
 
 def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
-    """Read the samples of a telemetry.jsonl, with the values of the given devices only.
+    """Return the samples of a telemetry.jsonl, reduced to the given devices.
 
     The list is empty if the file cannot be read.
     """

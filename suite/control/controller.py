@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a command line.
 
     `resume=true output=FOLDER` without a workload repeats all commands that wrote to the folder, in
-    order.
+    the order of the commands.
 
     Returns:
         Exit code: 0 if all runs succeeded, 1 if any run failed, 2 if the command line is invalid,
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str]) -> int:
 def _working_directory(folder: str) -> Iterator[None]:
     """Change to the working directory of an earlier command.
 
-    Relative paths of the command then refer to the same files. If the directory no longer exists,
-    the working directory does not change.
+    Relative paths in the earlier command then refer to the same files. If the directory no longer
+    exists, the working directory does not change.
     """
     before = os.getcwd()
     if not os.path.isdir(folder):
@@ -104,7 +104,8 @@ def _run_command(arguments: Sequence[str]) -> int:
             code = target.execute(plans)
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and command is not None:
-            # The error for a full disk contains no file name.
+            # Add the output folder to the error, because the error for a full disk contains no file
+            # name.
             error.filename = error.filename or str(command.output)
         print(clean_lines(f"{program()}: {localize_commands(one_line(error))}"), file=sys.stderr)
         code = 2

@@ -21,20 +21,20 @@ from suite.plan.job import Job, PartialJob, Plan
 from suite.plan.resume import FINISHED, finished_status, identity
 
 MAX_RUNS = 1000
-"""Maximum number of earlier runs that are searched for a run time, newest first."""
+"""Maximum number of earlier runs whose run times are read. The newest runs are read first."""
 FULL = "full"
 """Value of `dry_run` that prints the details of each job."""
 
 
 UNKNOWN = "unknown"
-"""Displayed division or time of a job if it cannot be determined."""
+"""Displayed division or run time of a job if it cannot be determined."""
 
 
 class Earlier(NamedTuple):
     """A finished run of an earlier command."""
 
     computes: str
-    """Result of `suite.plan.resume.identity` for the run."""
+    """Identity of the run's computation, as returned by `suite.plan.resume.identity`."""
     device_name: str
     seconds: float
 
@@ -44,8 +44,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield the description of a command's jobs.
 
-    For a single job, the lines contain its details and the folders of its runs. For several jobs,
-    the lines are a table.
+    For a single job, the lines contain the details of the job and the folders of its runs. For
+    several jobs, the lines are a table.
 
     Args:
         plans: Name and plan of each job.
@@ -86,7 +86,7 @@ def _table(
 ) -> Iterator[str]:
     """Yield the lines of the table, with one row per job.
 
-    The problems are in the last column, because their text is long.
+    The problems of a job are in the last column, because their text is long.
     """
     rows = [["job", "runs", "devices", "batch", "stop", "division", "time per run", "problems"]]
     for name, plan in plans:
@@ -102,7 +102,7 @@ def _table(
 def _cells(
     draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool
 ) -> list[str]:
-    """Return a job's table cells: runs, devices, batch, stop, division, and time."""
+    """Return a job's table cells: runs, devices, batch, stop, division, and run time."""
     settings, seconds = draft.settings, _seconds(job, earlier) if job is not None else []
     devices = f"{draft.devices} {'GPU' if settings.device == 'cuda' else 'CPU'}"
     time = f"{statistics.median(seconds):.0f} s" if seconds else UNKNOWN
@@ -111,7 +111,7 @@ def _cells(
 
 
 def _runs(job: Job) -> Iterator[str]:
-    """Yield the folder of each run, with the status of runs that are already finished."""
+    """Yield the folder of each run, and the status if the run is already finished."""
     for index in range(job.run_count):
         folder = job.folder / f"run_{index}"
         status = folder.exists() and finished_status(folder, job.run(index, cache_cleared=False))
@@ -119,9 +119,9 @@ def _runs(job: Job) -> Iterator[str]:
 
 
 def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
-    """Yield the topic and text of each detail of a job.
+    """Yield the heading and text of each detail of a job.
 
-    A topic with an empty text is not printed.
+    A heading with an empty text is not printed.
     """
     settings = draft.settings
     kind = (
@@ -178,7 +178,7 @@ def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
 
 
 def _size(size_bytes: float) -> str:
-    """Format a size in GiB, or in MiB if it would be shown as zero."""
+    """Format a size in GiB, or in MiB if the size in GiB would be shown as zero."""
     return (
         f"{size_bytes / 2**30:.1f} GiB"
         if size_bytes >= 2**30 / 10
@@ -189,7 +189,7 @@ def _size(size_bytes: float) -> str:
 def _unallocated(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
     """Describe the machines that SLURM has not allocated yet.
 
-    The string is empty if the machines are already determined.
+    The string is empty if the machines of the job are already determined.
     """
     return (
         f"{count} machine(s), which SLURM allocates and the job checks"
@@ -199,17 +199,17 @@ def _unallocated(hosts: Sequence[AvailableHost], submits: bool, count: int) -> s
 
 
 def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, str]:
-    """Return the division (`open`, `closed`, or `unknown`) and the reason for it.
+    """Return the division (`open`, `closed`, or `unknown`) and the reason for the division.
 
-    Only a complete job can be in the closed division. A draft is in the open division if any of its
-    available settings is a deviation.
+    Only a complete job can be in the closed division. A draft of a job is in the open division if
+    any of its available settings is a deviation.
     """
     fewer = (
         draft.settings.batch_rule.startswith("per_device")
         and draft.settings.devices < draft.devices
     )
-    # With fewer devices than requested, the batch of the draft is too small. Its deviations then do
-    # not apply to the requested run.
+    # With fewer devices than requested, the batch size of the draft is too small. The deviations of
+    # the draft then do not apply to the requested run.
     draft_deviations = () if fewer else draft.deviations()
     reasons = job.template.deviations if job is not None else draft_deviations
     if reasons:
@@ -221,7 +221,7 @@ def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, s
 
 
 def _until(draft: PartialJob, submits: bool) -> str:
-    """Describe the event after which all facts about a job are available.
+    """Describe the event after which all details of a job are available.
 
     An example is the start of the SLURM job, because only a draft of the job exists on the login
     node.
@@ -234,7 +234,7 @@ def _until(draft: PartialJob, submits: bool) -> str:
 
 
 def _time(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> str:
-    """Return the median time of earlier runs with the same settings and devices."""
+    """Return the median run time of earlier runs with the same settings and devices."""
     if job is None:
         return f"{UNKNOWN}{_until(draft, submits)}"
     if not (seconds := _seconds(job, earlier)):
@@ -246,7 +246,7 @@ def _time(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submit
 
 
 def _seconds(job: Job, earlier: Sequence[Earlier]) -> list[float]:
-    """Return the times in seconds of earlier runs with the same settings and devices."""
+    """Return the run times in seconds of earlier runs with the same settings and devices."""
     key = (identity(job.template), job.template.identity["device_name"])
     return [run.seconds for run in earlier if (run.computes, run.device_name) == key]
 

@@ -15,10 +15,10 @@ from suite.plan.sweep_commands import is_recorded
 def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
     """Raise ValueError if two jobs would write to the same folder.
 
-    The error message lists the settings in which the jobs differ.
+    The error message lists the settings in which the two jobs differ.
 
-    Two different names can refer to the same folder: some file systems ignore case, and some ignore
-    the encoding of accented letters.
+    Two different names can refer to the same folder: some file systems ignore case, and some file
+    systems ignore the encoding of accented letters.
     """
     seen: dict[str, Job] = {}
     folds = folds_names(output)
@@ -52,8 +52,9 @@ def check_folders(
     """Raise ValueError if the folder of a job already contains results.
 
     With `resume`, the error is only raised for results of runs with different settings. The caller
-    must hold the lock of `output`. If a resumed command is not recorded in `output`, it must match
-    the unfinished runs in this folder. Otherwise, it would start additional runs from step 0.
+    must hold the lock of `output`. If a resumed command is not recorded in `output`, the command
+    must match the unfinished runs in `output`. Otherwise, the command would start additional runs
+    from step 0.
 
     Args:
         jobs: The jobs of the command.

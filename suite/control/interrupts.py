@@ -21,13 +21,13 @@ from suite.common.command_text import run_command
 from suite.common.terminal import clean_lines
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals for Ctrl-C, `kill`, and a closed terminal or ssh connection, and signals that batch
-systems send before the time limit or a preemption.
+"""Signals that end a command: the signals for Ctrl-C, `kill`, and a closed terminal or ssh
+connection, and the signals that batch systems send before the time limit or a preemption.
 """
 
 
 def listen() -> None:
-    """Raise KeyboardInterrupt in the main thread at each of SIGNALS.
+    """Raise KeyboardInterrupt in the main thread when one of SIGNALS arrives.
 
     Signals that are already ignored, for example after `nohup` or `&` in a shell, stay ignored.
     """
@@ -48,9 +48,10 @@ class _Held:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Ignore further signals, and raise KeyboardInterrupt.
 
-    Inside a `signals_held` block, the signal is only recorded.
+    Inside a `signals_held` block, the function only records the signal.
     """
-    # Ending the processes and writing the status takes seconds and must not be interrupted.
+    # Ignore further signals, because ending the processes and writing the status takes seconds and
+    # must not be interrupted.
     for following in SIGNALS:
         signal.signal(following, signal.SIG_IGN)
     if number == signal.SIGHUP:
@@ -62,9 +63,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _leave_terminal() -> None:
-    """Redirect stdout and stderr to /dev/null, except if they are files.
+    """Redirect stdout and stderr to /dev/null, unless they are redirected to files.
 
-    After the terminal was closed, each write to it would fail.
+    After the terminal was closed, each write to the terminal would fail.
     """
     devnull = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
@@ -75,7 +76,7 @@ def _leave_terminal() -> None:
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """Delay signals that arrive inside the `with` block until its end.
+    """Delay signals that arrive inside the `with` block until the end of the block.
 
     A signal mask is not sufficient, because Python runs the handler in the main thread regardless
     of which thread receives the signal.
@@ -97,11 +98,11 @@ MIN_LINES, MAX_LINES = 2, 10_000
 
 
 def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
-    """Return `env` without `COLUMNS` or `LINES` if the value is not a valid terminal size.
+    """Return `env` without `COLUMNS` or `LINES` if it is not a valid terminal size.
 
-    rich does not check the two variables. It prints nothing for a width of 0, and raises ValueError
-    for a value such as `²`. Without the variables, rich queries the terminal, and uses 80 × 25 if
-    no terminal is connected.
+    rich does not check `COLUMNS` and `LINES`. rich prints nothing for a width of 0, and raises
+    ValueError for a value such as `²`. Without the two variables, rich queries the terminal, and
+    uses 80 × 25 if no terminal is connected.
     """
     ranges = {"COLUMNS": (MIN_COLUMNS, MAX_COLUMNS), "LINES": (MIN_LINES, MAX_LINES)}
 
@@ -117,8 +118,8 @@ def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
 class WholeLines(Console):
     """Console that prints complete lines, even if a signal arrives.
 
-    Without `signals_held`, rich could print the content of its buffer twice. Control characters are
-    removed from strings, because the strings may come from a file.
+    Without `signals_held`, rich could print the content of its buffer twice when a signal arrives.
+    Control characters are removed from strings, because the strings may come from a file.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -133,7 +134,7 @@ class WholeLines(Console):
 def resuming_command(arguments: Sequence[str], output: Path) -> str:
     """Return the command line that resumes an interrupted command.
 
-    The command line is quoted for the shell of this machine.
+    The command line is quoted for the user's shell.
     """
     overrides = [word for word in arguments if word.partition("=")[0] not in ("output", "resume")]
     return f"{run_command()} {shlex.join([*overrides, f'output={output}', 'resume=true'])}"

@@ -1,6 +1,6 @@
 """Record the topology and telemetry of a run's machines.
 
-The module also records whether programs outside the run disturbed it.
+The module also records whether programs outside the run slowed down the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class MachineRecords:
     """Topology and telemetry files of a run, and the `suite_condition` line of its log."""
 
     def __init__(self, run: RunSpec, has_agents: bool) -> None:
-        """Prepare the records.
+        """Prepare the records of the machines.
 
         Args:
             run: The run, with its machines.
@@ -32,14 +32,14 @@ class MachineRecords:
         self._log = self._folder / f"result_{run.run_index}.txt"
         self._telemetry: list[TelemetryRecorder] = []
         self.busy: list[str] = []
-        """Reasons why the machines were busy. The list is filled after the run."""
+        """Reasons why the machines were busy. The list is filled at the end of the run."""
 
     def folder_of(self, host: Host) -> Path:
-        """Return the folder for the records of a machine."""
+        """Return the folder for the files of a machine."""
         return machine_folder(self._folder, host.name, len(self._run.hosts))
 
     def prepare(self) -> None:
-        """Write the topology of this machine, unless agents write it."""
+        """Write the topology of this machine, unless agents write the topology."""
         for host in () if self._has_agents else self._run.hosts:
             if host.is_here:
                 folder = self.folder_of(host)
@@ -51,7 +51,7 @@ class MachineRecords:
                 )
 
     def start(self) -> None:
-        """Start sampling this machine."""
+        """Start the sampling of this machine's telemetry."""
         for telemetry in self._telemetry:
             telemetry.start()
 
@@ -61,7 +61,7 @@ class MachineRecords:
         process_hosts: Sequence[Host],
         server_hosts: Collection[str],
     ) -> None:
-        """Stop sampling, and append the `suite_condition` line to the log.
+        """Stop the sampling, and append the `suite_condition` line to the log.
 
         Args:
             heartbeats: Last heartbeat of each worker.
@@ -72,7 +72,7 @@ class MachineRecords:
             telemetry.stop()
         paths = [(host, self.folder_of(host) / "telemetry.jsonl") for host in self._run.hosts]
         for _, path in paths if self._has_agents else ():
-            # The file may be missing or incomplete.
+            # The telemetry file may be missing or incomplete.
             with contextlib.suppress(OSError, ValueError, TypeError):
                 cut(path, self._log)
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]

@@ -1,7 +1,7 @@
 """Advice for a run that ran out of memory.
 
 The module also selects the log that the user should read. suite/machine/exhaustion.py decides when
-such a run ends.
+a run that exhausts the memory ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def batch_advice(run: RunSpec) -> str:
 def log_to_read(folder: Path, name: str) -> str:
     """Return the name of the text log that the user should read about a process.
 
-    The result is the log of the process, or the first log that is not empty.
+    If the log of the process is empty, the first log that is not empty is returned.
     """
     logs = sorted(folder.glob("*.log"), key=lambda path: path.name)
     for path in (folder / f"{name}.log", *logs, folder / "telemetry.jsonl"):

@@ -1,4 +1,4 @@
-"""Code that the trainers of one framework share, with one folder per framework.
+"""Code that several trainers of a framework share, with one folder per framework.
 
-Only trainer files import these packages. All remaining modules must not import a framework.
+Only trainer files import these packages. All other modules must not import a framework.
 """

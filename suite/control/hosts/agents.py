@@ -1,6 +1,7 @@
 """Start an agent on each machine of a command.
 
-The module also collects descriptions of the machines, and checks that the machines match.
+The module also collects descriptions of the machines, and checks that the machines have the same
+packages and data.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from suite.launch.hosts import AvailableHost
 from suite.plan.job import Job
 
 CLEAR_SECONDS = 2 * COMMAND_SECONDS
-"""Time limit for clearing the caches of a machine. The limit includes the clearing command, and
-scans of a large data set before and after the command.
+"""Time limit for clearing the caches of a machine. The limit includes the time of the clearing
+command, and of a scan of a large data set before and after the command.
 """
 
 
@@ -45,7 +46,7 @@ class Agents:
         launch: LaunchConfig,
         again: Callable[[str], AgentConnection] | None = None,
     ) -> None:
-        """Wait for the descriptions of all machines, and check them.
+        """Wait for the descriptions of all machines, and check the machines.
 
         Args:
             connections: Connections to the agents, in the order of the machines.
@@ -71,7 +72,7 @@ class Agents:
 
     @property
     def connections(self) -> Mapping[str, AgentConnection]:
-        """Return the connection to each machine's agent by the machine's name."""
+        """Return the connections to the agents, by the name of the machine."""
         return {
             host.name: connection
             for host, connection in zip(self.hosts, self._connections, strict=True)
@@ -82,7 +83,7 @@ class Agents:
 
         Raises:
             ValueError: A machine differs from the controller's machine. The message names the
-                machine.
+                differing machine.
         """
         for job in {_requirements(job): job for job in jobs}.values():
             template = job.template
@@ -106,7 +107,7 @@ class Agents:
         """Clear the caches of a job's machines.
 
         Returns:
-            Whether the caches were cleared on all machines, and a line for each machine on which
+            Whether the caches were cleared on all machines, and a message for each machine on which
             files remained in memory.
 
         Raises:
@@ -153,8 +154,8 @@ class Agents:
     def _meet_at_port(self) -> None:
         """Reserve `launch.port` for the rendezvous of the worker processes.
 
-        With `launch=external`, the port is not reserved, because the agents use it to connect to
-        the controller.
+        With `launch=external`, the port is not reserved, because the agents connect to the
+        controller through this port.
         """
         self._connections[0].port = self._launch.port if self._launch.by != "external" else None
 
@@ -203,7 +204,7 @@ class Agents:
 
 
 def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.environ) -> Agents:
-    """Start agents on the first `count` machines of a command, and return them.
+    """Start agents on the first `count` machines of a command, and return the agents.
 
     Args:
         launch: `launch.*` settings of the command.
@@ -229,7 +230,7 @@ def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.en
 
 
 def _requirements(job: Job) -> tuple[str, ...]:
-    """Return a tuple that is equal for jobs with equal requirements on a machine."""
+    """Return a tuple that is equal for two jobs if they have the same machine requirements."""
     env, settings = job.environment, job.template.settings
     return (
         env.name,

@@ -1,6 +1,6 @@
 """Run a `suite` command on several machines, for example `suite doctor --hosts a,b`.
 
-The name of each machine is printed with its output.
+Each line of output is printed with the name of its machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ environment.
 NOT_CARRIED_OUT = 2
 """Exit code for a machine that cannot be reached or cannot start the command.
 
-The exit code for a user error is the same.
+A user error has the same exit code.
 """
 
 
@@ -54,8 +54,8 @@ def run_on_hosts(
     names = launchers.machine_names(launch, env)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
-            # Start all agents in this thread, because a client process is killed when the thread
-            # that started it ends.
+            # Start all agents in this thread, because the kernel kills a client process when the
+            # thread that started the client ends.
             for name in names:
                 connections.append(launchers.start_agent(name, by, launch))
             codes = []
@@ -63,7 +63,8 @@ def run_on_hosts(
                 (connection, pool.submit(_answer, connection, command))
                 for connection in connections
             ]:
-                # Print results in the order of the machines, each as early as possible.
+                # Print the output of the machines in the order of the machines, each output as
+                # early as possible.
                 code, lines = response.result()
                 codes.append(code)
                 for line in lines:

@@ -1,4 +1,4 @@
-"""Controller's side of the connection to an agent.
+"""The controller's end of the connection to an agent.
 
 The connection sends requests, waits for responses, and detects that a machine is lost.
 """
@@ -33,12 +33,14 @@ from suite.launch.host_facts import HostFacts
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.2
-"""Interval in seconds at which a wait for messages checks whether the machine is lost."""
+"""Interval in seconds at which the controller checks, while waiting for messages, whether the
+machine is lost.
+"""
 CLIENT_SECONDS = 2.0
 """Time limit in seconds for srun or ssh to exit after the agent has exited."""
 EXIT_REASON_SECONDS = 10.0
-"""Time limit in seconds for srun or ssh to exit if the machine is lost. The limit is longer because
-srun, on a busy machine, takes seconds to print why SLURM ended the step.
+"""Time limit in seconds for srun or ssh to exit if the machine is lost. The limit is longer than
+`CLIENT_SECONDS`, because srun on a busy machine takes seconds to print why SLURM ended the step.
 """
 
 
@@ -53,13 +55,13 @@ class Client:
     word: str
     """Name of the client program: `srun` or `ssh`."""
     ending: Callable[[HostFacts], list[str]]
-    """Function that returns the command that kills the agent without its cooperation, given the
-    machine's description.
+    """Function that returns the command that kills the agent, given the machine's description. The
+    agent does not have to cooperate.
 
-    The list is empty if no such command exists.
+    The returned list is empty if no such command exists.
     """
     errors: IO[bytes]
-    """File that contains the client's standard error."""
+    """File to which the client's standard error is written."""
 
     def stderr_lines(self) -> list[str]:
         """Return the lines of the client's standard error."""
@@ -95,7 +97,7 @@ class AgentConnection:
                 in seconds.
             wait_seconds: Maximum time without messages before the agent has described its machine,
                 in seconds.
-            client: Process that provides the connection. None if the agent connected to the
+            client: Process that provides the connection, or None if the agent connected to the
                 controller.
         """
         self.name = name
@@ -103,13 +105,13 @@ class AgentConnection:
         self.lease_seconds = lease_seconds
         self.wait_seconds = wait_seconds
         self.port: int | None = None
-        """Port for the rendezvous of the worker processes. None if the user did not set
+        """Port for the rendezvous of the worker processes. The port is None if the user did not set
         `launch.port`, or if the rendezvous is on another machine.
         """
         self.facts: HostFacts | None = None
         self.on_event: Callable[[Event], None] = ignore_event
-        """Function that receives the agent's events, except for the description of the machine and
-        signals.
+        """Function that receives the agent's events. The description of the machine and signals are
+        not passed to the function.
         """
         self._client = client
         self._numbers = itertools.count()
@@ -119,7 +121,7 @@ class AgentConnection:
         self._ended = False
 
     def greet(self) -> None:
-        """Wait for the description of the machine.
+        """Wait for the agent's description of the machine.
 
         Raises ValueError if the machine is lost, or has a different version of the suite.
         """
@@ -131,7 +133,7 @@ class AgentConnection:
             raise ValueError(_version_text(self.name, self.facts.suite))
 
     def send_request(self, request: Request[T], **arguments: Any) -> PendingResponse[T]:
-        """Send a request without waiting. `get_response` waits for the response."""
+        """Send a request without waiting. Call `get_response` to wait for the response."""
         number = next(self._numbers)
         self.stream.send(do=request.name, id=number, **arguments)
         return PendingResponse(number, request)
@@ -165,7 +167,7 @@ class AgentConnection:
     def call(self, request: Request[T], seconds: float = 20.0, **arguments: Any) -> T:
         """Send a request, wait up to `seconds` for the response, and return the response.
 
-        Raises the same errors as `get_response`.
+        The raised errors are the same as for `get_response`.
         """
         return self.get_response(self.send_request(request, **arguments), seconds)
 
@@ -192,10 +194,10 @@ class AgentConnection:
                     self.on_event(received)
 
     def failure(self) -> HostFailure | None:
-        """Return the reason why the machine is lost, or None.
+        """Return the reason why the machine is lost, or None if the machine is not lost.
 
-        A machine is lost if its connection has closed, if it has sent no message for too long, or
-        if its scheduler ends the run.
+        A machine is lost if its connection has closed, if no message arrived for too long, or if
+        the machine's scheduler ends the run.
         """
         self.listen()
         if self._loss is None and self._signal:
@@ -221,12 +223,12 @@ class AgentConnection:
     def _patience(self) -> float:
         """Return the maximum time in seconds without messages from the machine.
 
-        The limit depends on whether the agent has already described its machine.
+        The maximum is different before and after the agent has described its machine.
         """
         return self.wait_seconds if self.facts is None else self.lease_seconds
 
     def close(self) -> None:
-        """Stop the agent and its client.
+        """Stop the agent and its client process.
 
         An agent that cannot be reached stops when its lease expires.
         """
@@ -239,7 +241,7 @@ class AgentConnection:
         if self._loss is not None and self.facts is not None and not self._ended:
             self._ended = True
             # Kill the agent explicitly, because a suspended agent or a SLURM step may outlive its
-            # client.
+            # client process.
             _start(self._client.ending(self.facts))
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._client.process.wait(CLIENT_SECONDS if self._loss is None else 0.1)
@@ -248,9 +250,9 @@ class AgentConnection:
             self._client.process.wait()
 
     def _exit_description(self) -> tuple[str, bool]:
-        """Return why the connection ended, and whether a scheduler ended it.
+        """Return why the connection ended, and whether a scheduler ended the connection.
 
-        Both values are derived from the output of the client.
+        Both return values are derived from the output of the client process.
         """
         if self._client is None:
             return "its agent closed the connection", False
@@ -270,9 +272,9 @@ class AgentConnection:
 
 
 def _start(argv: list[str]) -> None:
-    """Start a command without waiting for it.
+    """Start a command without waiting for its exit.
 
-    Failures are ignored, because the command's machine may be unreachable.
+    Failures are ignored, because the machine of the command may be unreachable.
     """
     if argv:
         with contextlib.suppress(OSError):
@@ -286,7 +288,7 @@ def _start(argv: list[str]) -> None:
 
 
 def ignore_event(event: Event) -> None:
-    """Ignore an event. This handler is installed between runs."""
+    """Ignore an event. This handler receives the events of an agent between two runs."""
 
 
 def _version_text(name: str, version: str) -> str:
@@ -300,7 +302,7 @@ def _version_text(name: str, version: str) -> str:
 def _different_copy_text(name: str, error: MessageError) -> str:
     """Return the error message for a machine with a modified copy of the suite.
 
-    The version numbers are equal, but the messages have a different format.
+    The version numbers of the two copies are equal, but their messages have different formats.
     """
     return (
         f"machine {name} has a different copy of version {__version__} of the suite ({error}). "
@@ -314,8 +316,9 @@ def _mismatch_text(name: str, version: str, message: Message, error: MessageErro
     Args:
         name: Name of the machine.
         version: Version of the suite on the machine, according to an earlier message. An empty
-            string means unknown.
-        message: The message. If the message describes the machine, it may contain the version.
+            string means that the version is unknown.
+        message: The message that cannot be decoded. If the message describes the machine, the
+            message may contain the version.
         error: Error that the decoder raised.
     """
     facts = message.get("facts")

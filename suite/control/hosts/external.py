@@ -2,8 +2,8 @@
 
 An external launcher (srun, mpirun, or Kubernetes) has already started at least one process on each
 machine. The process with rank 0 becomes the controller. On every other machine, the process with
-local rank 0 becomes the agent and connects to the controller. Both sides prove that they have the
-same secret token, without sending the token.
+local rank 0 becomes the agent and connects to the controller. The controller and the agent prove to
+each other that they have the same secret token, without sending the token.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ T = TypeVar("T")
 PORT = 29400
 """Port to which agents connect if neither `launch.port` nor MASTER_PORT is set."""
 HANDSHAKE_SECONDS = 2.0
-"""Time limit in seconds for the complete handshake of a connection."""
+"""Time limit in seconds for the handshake of a connection."""
 MAX_HANDSHAKES = 64
 """Maximum number of concurrent handshakes.
 
-Further connections are closed. The agents then try to connect again.
+The controller closes further connections, and the agents then try to connect again.
 """
 LINE_BYTES = 4096
 """Maximum size of a handshake message in bytes."""
@@ -88,7 +88,7 @@ class Refusal:
     """Last message of the handshake if the controller rejects the agent."""
 
     refused: str
-    """Name of the incorrect value: `token`."""
+    """Name of the incorrect key in the agent's message. The only such key is `token`."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ RANKS = {
     ),
     "its launcher": RankVariables("RANK", ("LOCAL_RANK",), "WORLD_SIZE"),
 }
-"""Maps each launcher to its variables.
+"""Maps the name of each launcher to the environment variables that the launcher sets.
 
 Intel MPI, Cray PALS, and all launchers with the PMI interface set the same variables as MPICH.
 """
@@ -147,10 +147,10 @@ class Rank:
 
 
 def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
-    """Return the rank of this process, or None if no launcher has set it.
+    """Return the rank of this process, or None if no launcher has set the rank.
 
-    A launcher that started only one process is ignored if another launcher started several
-    processes, such as `mpiexec` inside `srun --pty bash`.
+    If a launcher started a single process and another launcher started several processes, the first
+    launcher is ignored. An example is `mpiexec` inside `srun --pty bash`.
 
     Raises:
         ValueError: Two launchers contradict each other, or a variable is not a number in its
@@ -179,7 +179,7 @@ def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
 
 
 def _rank_from(env: Mapping[str, str], launcher: str, names: RankVariables) -> Rank:
-    """Return the rank that the variables of a launcher specify.
+    """Return the rank from the environment variables that a launcher set.
 
     Raises ValueError if a variable is not a number in its allowed range.
     """
@@ -201,12 +201,14 @@ def _whole(
     Args:
         env: Environment variables.
         name: Name of the variable.
-        least: Minimum allowed value.
-        most: Maximum allowed value.
-        default: Value if the variable is missing or empty. If None, the variable is required.
+        least: Minimum allowed integer.
+        most: Maximum allowed integer.
+        default: Integer to return if the variable is missing or empty. If None, the variable is
+            required.
 
     Raises:
-        ValueError: The value is not allowed. The message contains the name and the allowed range.
+        ValueError: The variable is not an integer in the allowed range. The message contains the
+            name and the allowed range.
     """
     if default is not None and not env.get(name):
         return default
@@ -219,7 +221,7 @@ def _whole(
 def refuse_ranks(env: Mapping[str, str] = os.environ) -> None:
     """Raise ValueError if a launcher started several processes.
 
-    Without this error, each process would start the complete run.
+    Without this error, each of the processes would start the complete run.
     """
     rank = rank_here(env)
     if rank is not None and rank.count > 1:
@@ -237,9 +239,9 @@ class ExternalProcess:
     token: str
     """Secret token that all processes share."""
     first: tuple[str, int]
-    """Address and port at which the agents connect to rank 0.
+    """Address and port of rank 0, to which the agents connect.
 
-    On rank 0, the address is empty if no network interface has this address. Rank 0 then listens on
+    On rank 0, the address is empty if no network interface has the address. Rank 0 then listens on
     all interfaces.
     """
 
@@ -272,10 +274,10 @@ class ExternalProcess:
 
 
 def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> ExternalProcess:
-    """Return the rank and token of this `launch=external` process, and rank 0's address.
+    """Return the rank, the token, and rank 0's address of this `launch=external` process.
 
     Raises:
-        ValueError: A variable is missing or outside its allowed range.
+        ValueError: An environment variable is missing or outside its allowed range.
     """
     rank = rank_here(env)
     if rank is None:
@@ -306,9 +308,9 @@ def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) 
 
 
 def _first_machine(env: Mapping[str, str]) -> str:
-    """Return the name or address of rank 0's machine.
+    """Return the name or address of the machine on which rank 0 runs.
 
-    Raises ValueError if no variable contains the name or address.
+    Raises ValueError if no environment variable contains the name or address.
     """
     if env.get("MASTER_ADDR"):
         return env["MASTER_ADDR"]
@@ -324,7 +326,8 @@ def _first_machine(env: Mapping[str, str]) -> str:
 def _listen_address(env: Mapping[str, str]) -> str:
     """Return the local address on which the controller listens for agents.
 
-    The string is empty, which means all interfaces, if the address does not belong to this machine.
+    If the address of rank 0 does not belong to this machine, the string is empty, and the
+    controller listens on all interfaces.
     """
     try:
         address = _first_machine(env)
@@ -426,7 +429,7 @@ def _welcome(
 
 
 def _hang_up(client: socket.socket) -> None:
-    """Shut down a connection, so that a blocked read returns."""
+    """Shut down a connection, so that a thread that is blocked in a read continues."""
     with contextlib.suppress(OSError):  # the peer has already closed the connection
         client.shutdown(socket.SHUT_RDWR)
 
@@ -434,7 +437,7 @@ def _hang_up(client: socket.socket) -> None:
 def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: str) -> None:
     """Connect to the controller, and run the agent of this machine.
 
-    Returns when the controller closes the connection.
+    The function returns when the controller closes the connection.
 
     Args:
         launch: `launch.*` settings of the command.
@@ -456,7 +459,7 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
             _say(writer, AgentProof(rank.number, platform.node(), nonce, proof))
             response = _hear(reader, ControllerProof)
             break
-        # the controller has too many concurrent handshakes, so connect again
+        # The controller has too many concurrent handshakes, so try to connect again.
         except (EOFError, ConnectionError):
             client.close()
             if time.monotonic() > deadline:
@@ -476,7 +479,7 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
 
 
 def _no_controller(address: tuple[str, int]) -> str:
-    """Return the error message if the program at `address` is not the controller."""
+    """Return the error message for a program at `address` that is not the controller."""
     return (
         f"{address[0]}:{address[1]} does not answer as rank 0 of launch=external does. Set"
         " launch.port=N"
@@ -504,8 +507,8 @@ def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:
 def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
     """Return the proof that the controller or the agent has the token.
 
-    The proof is valid for a single connection only, because it is computed from the random values
-    of both sides and from the agent's rank.
+    The proof is valid for a single connection only, because it depends on the agent's rank and on
+    random values that the controller and the agent generate for each connection.
 
     Args:
         token: Secret token that all processes share.
@@ -520,7 +523,7 @@ def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
 
 
 def _same(received: str, proof: str) -> bool:
-    """Compare a received value with the expected proof in constant time."""
+    """Compare the received proof with the expected proof in constant time."""
     return hmac.compare_digest(received.encode(errors="replace"), proof.encode())
 
 

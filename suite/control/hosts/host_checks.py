@@ -1,6 +1,6 @@
 """Check that the machines of a run match and can reach each other.
 
-All machines must have the same environments, environment variables, and data.
+Machines match if they have the same environments, environment variables, and data.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Seque
     Args:
         second: Machine that resolves the name.
         first: Machine whose name is resolved.
-        addresses: Addresses of `first`. If the name cannot be resolved and this list has a single
-            address, that address is returned.
+        addresses: Addresses of `first`. If the name cannot be resolved and `first` has a single
+            address, this address is returned.
 
     Raises:
         ValueError: The name cannot be resolved, or resolves to a loopback address.
@@ -129,7 +129,7 @@ def request_all(
     Args:
         connections: Connections to the machines.
         request: The request.
-        seconds: Time limit for each response.
+        seconds: Time limit for the response of each machine.
         **order: Arguments of the request.
 
     Raises:
@@ -149,7 +149,7 @@ def request_all(
 def last_error_line(response: CommandOutput) -> str:
     """Return the last line of a failed command's standard error.
 
-    If the standard error is empty, the result is the exit code as text.
+    If the standard error is empty, the exit code is returned as a string.
     """
     return last_line(response.errors) or f"exit code {response.code}"
 
@@ -165,14 +165,14 @@ def check_environments(
 
     Args:
         connections: Connections to the machines.
-        environment: The environment.
+        environment: The environment to check.
         versions: Package versions that all machines must have.
         env: Recorded environment variables of this machine. Variables that put a run into the open
-            division must have the same values on all machines.
+            division must be the same on all machines.
         set_by_run: Names of variables that the run sets.
 
     Raises:
-        ValueError: A machine differs from this machine. The message names the machine.
+        ValueError: A machine differs from this machine. The message names the differing machine.
     """
     command = describing_command(environment, list(versions))
     for connection, response in request_all(
@@ -207,7 +207,7 @@ def check_environments(
 def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str, str]) -> None:
     """Compare the environment variables that can put a run into the open division.
 
-    Raises ValueError if such a variable has a different value on the remote machine.
+    Raises ValueError if such a variable differs between the remote machine and this machine.
     """
     for name in sorted({*remote, *local}):
         if opens_run(name) and remote.get(name) != local.get(name):
@@ -224,8 +224,8 @@ def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str
 def check_same_lock(connections: Sequence[AgentConnection], environment: Environment) -> None:
     """Raise ValueError if an environment was created from different lock files.
 
-    The error is also raised if the environment was created without a lock file on only some
-    machines.
+    The error is also raised if some machines created the environment with a lock file and other
+    machines without a lock file.
     """
     path = env_root() / environment.name / MARKER
     digests = {}
@@ -242,7 +242,7 @@ def check_same_lock(connections: Sequence[AgentConnection], environment: Environ
 def check_same_data(connections: Sequence[AgentConnection], dataset: str, folder: str) -> None:
     """Raise ValueError if a prepared data set is missing or different on a machine.
 
-    Each machine's manifest is compared with the local manifest.
+    The manifest on each machine is compared with the local manifest.
     """
     path = os.path.join(folder, "manifest.json")
     expected = _fingerprint(files.read_bytes(path))

@@ -12,12 +12,13 @@ from suite.common.runspec import Host
 
 
 class Started(Protocol):
-    """A started command, either a local `subprocess.Popen` or a command of an agent."""
+    """A started command: a local `subprocess.Popen`, or a command that an agent runs."""
 
     def poll(self) -> int | None:
-        """Return the exit code.
+        """Return the exit code of the command, or None.
 
-        Returns None while the command runs, and until the agent has reported its exit.
+        The exit code is None while the command runs, and until the agent has reported the exit of
+        the command.
         """
 
 
@@ -37,7 +38,7 @@ class ConnectionLost(OSError):
 class HostControl(Protocol):
     """Controls a machine during a run.
 
-    `ThisHost` controls the controller's machine. `RemoteHost` controls a machine with an agent.
+    `ThisHost` controls the controller's machine. `RemoteHost` controls a machine that has an agent.
     """
 
     host: Host
@@ -50,9 +51,9 @@ class HostControl(Protocol):
     """
 
     def ports(self) -> list[int]:
-        """Return a free port for each replica, and a free port for a server.
+        """Return a free port for each replica on the machine, and a free port for a server.
 
-        Raises ValueError if the machine cannot provide the ports.
+        Raises ValueError if the machine does not have enough free ports.
         """
 
     def start(
@@ -64,7 +65,8 @@ class HostControl(Protocol):
             name: Name of the command, such as `worker-0`.
             arguments: The command line.
             env: Environment variables, added to the machine's environment variables.
-            private: Start the command in a private network, which the run's private commands share.
+            private: Start the command in a private network that all private commands of the run
+                share.
 
         Raises:
             OSError: The command cannot be started.
@@ -73,8 +75,8 @@ class HostControl(Protocol):
     def alive(self, pid: int) -> bool:
         """Check whether a worker is running.
 
-        Returns True if the worker's process id is not visible on the machine, for example because
-        the worker runs in a container.
+        The method also returns True if the worker's process id is not visible on the machine, for
+        example because the worker runs in a container.
         """
 
     def is_stopped(self, pid: int) -> bool:
@@ -89,7 +91,7 @@ class HostControl(Protocol):
     def oom_killed(self) -> bool:
         """Check whether the kernel killed a process because the machine ran out of memory.
 
-        Only processes that were killed after the start of the run count.
+        Processes that were killed before the start of the run are ignored.
         """
 
     def exhausts(self, pids: Iterable[int]) -> str:
@@ -109,12 +111,13 @@ class HostControl(Protocol):
 
         Args:
             pids: Process ids of the workers.
-            ending: Command that ends the containers, which outlive their client processes. The list
-                is empty if the run uses no containers.
+            ending: Command that ends the run's containers, because a container outlives its client
+                process. The list is empty if the run uses no containers.
         """
 
     def wait(self) -> None:
-        """Wait until all commands have ended.
+        """Wait until all commands of the run have ended.
 
-        When the method returns, the run's folder on the controller contains all their output.
+        When the method returns, the run's folder on the controller contains all output of the
+        commands.
         """

@@ -1,4 +1,4 @@
-"""Creates the `HostControl` of each machine of a run."""
+"""Create the `HostControl` of each machine of a run."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NO_LINKS: Links = {}
 def local_controls(
     hosts: Sequence[Host], folder: Path, environment: Environment
 ) -> list[HostControl]:
-    """Return the controls of a run without agents.
+    """Return the controls of the hosts of a run without agents.
 
-    If the run has several hosts, each host is a share of this machine.
+    If the run has several hosts, each host represents a share of this machine's devices.
     """
     return [ThisHost(host, folder, environment) for host in hosts]
 

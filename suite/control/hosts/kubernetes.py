@@ -38,16 +38,16 @@ to the volume claims.
 WAIT_SECONDS = 600
 """Default of `launch.wait_seconds` in pods, in seconds.
 
-The value is high because some pods may have to pull the image first.
+The default is high because some pods may have to pull the image first.
 """
 MAX_RESTARTS = 3
 """Maximum number of times that a JobSet restarts all of its pods.
 
-A plain Job is created without restarts. It would restart only the failed pod, but the other pods
-cannot continue after a failure.
+A plain Job is created without restarts. A plain Job would restart only the failed pod, but the
+other pods cannot continue after a failure.
 """
 NAME_LETTERS = 40
-"""Maximum length of an object's name.
+"""Maximum number of characters in an object's name.
 
 Pod names are limited to 63 characters, of which JobSet needs up to 17 for its suffix.
 """
@@ -63,7 +63,7 @@ _LABEL = re.compile(
 def is_meant(jobs: Sequence[Composed]) -> bool:
     """Check whether a command uses `launch=kubernetes`.
 
-    Raises ValueError if `launch.kubernetes.*` keys are set with a different launcher.
+    Raises ValueError if `launch.kubernetes.*` keys are set together with a different launcher.
     """
     launch, defaults = launch_of([job.config for job in jobs]), LaunchConfig()
     if launch.by == "kubernetes":
@@ -79,10 +79,11 @@ def is_meant(jobs: Sequence[Composed]) -> bool:
 
 
 def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) -> list[str]:
-    """Write the manifest into the output folder, and optionally submit it.
+    """Write the Kubernetes manifest of a command, and optionally submit it.
 
-    The manifest is submitted if `launch.kubernetes.submit` is set. The function only detects errors
-    that do not depend on the machine. The pods check their resources when they start.
+    The manifest is written to the output folder. The manifest is submitted if
+    `launch.kubernetes.submit` is set. The function only detects errors that do not depend on the
+    machine. The pods check their resources when they start.
 
     Args:
         arguments: Arguments of the command.
@@ -95,7 +96,7 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
 
     Raises:
         ValueError: The settings are invalid, the file exists, or kubectl failed. If kubectl failed,
-            the message contains its error.
+            the message contains kubectl's error.
     """
     configs = [job.config for job in jobs]
     launch, need, name = launch_of(configs), required_resources(configs), name_of(output)
@@ -115,7 +116,7 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     with open(
         os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
     ) as stream:
-        stream.write(text)  # the file contains the secret token
+        stream.write(text)  # the manifest contains the secret token
     device = "GPU(s)" if need.gpus else "CPU device(s)"
     apply = ["kubectl", "apply", f"--filename={file}"]
     lines = [f"{file}: {need.nodes} pod(s) with {need.devices} {device} each"]
@@ -153,8 +154,8 @@ def documents(
 ) -> list[dict[str, Any]]:
     """Return the Kubernetes objects of a command: the secret and the Job or JobSet.
 
-    A Job also needs a Service, through which the pods find the first pod. A JobSet creates this
-    Service itself.
+    For a Job, the objects also include a Service, through which the pods find the first pod. A
+    JobSet creates this Service itself.
 
     Args:
         arguments: Arguments of the command.
@@ -197,7 +198,7 @@ def _object(version: str, kind: str, name: str, **content: Any) -> dict[str, Any
 
 
 def _labels(name: str) -> dict[str, str]:
-    """Return the label with which the objects of a command can be selected."""
+    """Return the label by which the Kubernetes objects of a command can be selected."""
     return {"app.kubernetes.io/instance": name}
 
 
@@ -247,7 +248,7 @@ def _pod(
     return {
         "restartPolicy": "Never",
         **({} if launch.kubernetes.jobset else {"subdomain": name}),
-        # otherwise, a service with the name `master` would set MASTER_PORT
+        # With service links, a service with the name `master` would set MASTER_PORT in the pods.
         "enableServiceLinks": False,
         "nodeSelector": dict(str(label).split("=", 1) for label in launch.kubernetes.node_selector),
         "affinity": {
@@ -265,20 +266,21 @@ def _pod(
 def _mount_path(kind: str, source: str) -> str:
     """Return the path of a volume in a pod.
 
-    A folder of the node has the same path in the pod. A volume claim is mounted at /data or /logs.
+    A folder of the cluster node has the same path in the pod. A volume claim is mounted at /data or
+    /logs.
     """
     return source if source.startswith("/") else f"/{kind}"
 
 
 def _volume(kind: str, source: str) -> dict[str, Any]:
-    """Return the volume of a pod for a folder of the node or for a volume claim."""
+    """Return the volume of a pod for a folder of the cluster node or for a volume claim."""
     if source.startswith("/"):
         return {"name": kind, "hostPath": {"path": source, "type": "Directory"}}
     return {"name": kind, "persistentVolumeClaim": {"claimName": source}}
 
 
 def _pod_arguments(arguments: Sequence[str], output: str) -> list[str]:
-    """Return the arguments of the command in a pod.
+    """Return the arguments of the command that runs in a pod.
 
     The arguments include `resume=true`, because all pods may be restarted.
     """
@@ -298,7 +300,10 @@ def _pod_arguments(arguments: Sequence[str], output: str) -> list[str]:
 
 
 def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
-    """Raise ValueError, with a single-line message, for settings that no cluster supports."""
+    """Raise ValueError for settings that are invalid on every Kubernetes cluster.
+
+    The error message is a single line.
+    """
     if not _IMAGE.fullmatch(launch.kubernetes.image or ""):
         setting = (
             f"launch.kubernetes.image={launch.kubernetes.image}"
@@ -336,7 +341,7 @@ def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
         try:
             workload, framework = load_workload_and_framework(config)
             resolve_settings(config, workload, framework, (), lambda missing: None)
-        except UnsupportedError:  # the study reports this error for its cell
+        except UnsupportedError:  # the file of the study reports this error for the cell
             if job.cell is None:
                 raise
 
@@ -344,8 +349,8 @@ def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
 def _submit(argv: Sequence[str], file: Path) -> None:
     """Submit the manifest with kubectl.
 
-    Raises ValueError with kubectl's error message if kubectl fails. The manifest file is kept in
-    this case.
+    Raises ValueError with kubectl's error message if kubectl fails. The manifest file is not
+    deleted if kubectl fails.
     """
     try:
         done = subprocess.run(

@@ -32,8 +32,8 @@ NOT_THERE = 66
 def resolve_launcher_name(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> str:
     """Return the name of the launcher that a command uses.
 
-    The result may also be `local` or `external`. `launch=auto` is resolved with the environment of
-    this process.
+    The name may also be `local` or `external`. `launch=auto` is resolved with the environment
+    variables of this process.
     """
     if launch.by != "auto":
         return str(launch.by)
@@ -90,7 +90,9 @@ def expanded(texts: Sequence[str]) -> list[str]:
             f"{', '.join(texts)}: expected a list of hosts, for example node[1-4] or a,b ({error})"
         ) from None
     invalid = next((name for name in names if not _NAME.fullmatch(name)), None)
-    if invalid is not None:  # ssh would interpret a name such as `-oProxyCommand=…` as an option
+    # a leading dash is invalid, because ssh would interpret a name such as `-oProxyCommand=…` as an
+    # option
+    if invalid is not None:
         raise ValueError(
             f"{invalid}: expected a host name. Allowed: letters, digits, _, and after the first"
             " character . - @ :"
@@ -139,7 +141,8 @@ def agent_argv(lease_seconds: float) -> list[str]:
 def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
     """Return the srun command that runs a single task on a machine of the allocation.
 
-    The step gets all CPUs of the machine. It may overlap with the step that runs this process.
+    The srun step gets all CPUs of the machine. The step may overlap with the step that runs this
+    process.
     """
     cpus = [
         int(count)
@@ -162,7 +165,7 @@ def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
 def ssh_argv(name: str, wait_seconds: float) -> list[str]:
     """Return the ssh command for a machine, without a terminal and without prompts.
 
-    A terminal would modify the bytes of the messages. The agent ends without a terminal when its
+    A terminal would modify the bytes of the messages. Without a terminal, the agent ends when its
     input closes or its lease expires.
     """
     options = ("BatchMode=yes", f"ConnectTimeout={max(1, int(wait_seconds) - 2)}")
@@ -229,8 +232,8 @@ def connect_agent(
         argv: The command. The controller communicates with the agent through the command's standard
             input and output.
         launch: `launch.*` settings of the command.
-        ending: Function that returns the command that kills the agent without its cooperation,
-            given the machine's description. The list is empty if no such command exists.
+        ending: Function that returns the command that kills the agent, given the machine's
+            description. The returned list is empty if no such command exists.
 
     Raises:
         ValueError: The program is not installed on this machine.
@@ -242,7 +245,7 @@ def connect_agent(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,  # only the controller handles Ctrl-C
+            start_new_session=True,  # in a new session, because only the controller handles Ctrl-C
             preexec_fn=die_with_parent,
         )
     except FileNotFoundError:

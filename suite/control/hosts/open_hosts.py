@@ -12,7 +12,7 @@ from suite.control.hosts.external import ExternalProcess, external_process, refu
 
 
 def launch_of(configs: Sequence[RunConfig]) -> LaunchConfig:
-    """Return the `launch.*` settings, which apply to a whole command.
+    """Return the `launch.*` settings, which apply to the whole command.
 
     Raises ValueError if the jobs of the command have different `launch.*` settings.
     """
@@ -39,8 +39,8 @@ def external_process_of(
     """Return this process of `launch=external`, or None for all other launchers.
 
     Raises:
-        ValueError: A variable is missing, or a launcher started several processes, each of which
-            would run the command.
+        ValueError: An environment variable is missing, or a launcher started several processes,
+            each of which would run the command.
     """
     launch = launch_of(configs)
     if launchers.resolve_launcher_name(launch, env) == "external":
@@ -58,7 +58,8 @@ def agents_of(
 
     Args:
         configs: Configuration of each job.
-        process: This process, with `launch=external`. The process must be the controller.
+        process: This process with `launch=external`, or None for other launchers. The process must
+            be the controller.
         env: Environment variables.
 
     Raises:

@@ -42,15 +42,13 @@ BEGIN_SECONDS = 60.0
 PIECE_BYTES = 4 << 20
 """Size in bytes of the chunks in which files are sent to a machine."""
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
-"""Time limit in seconds for ending a run on a machine. ENDING_SECONDS is only needed to end
-containers.
+"""Time limit in seconds for ending a run on a machine. ENDING_SECONDS is part of the limit because
+containers may have to be ended.
 """
 TELEMETRY_PROCESS = "telemetry"
 """Name of the process that records telemetry of the machine."""
 OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{TELEMETRY_PROCESS}.log")
-"""Files that describe the machine. These files are stored in the folder for the machine's
-records.
-"""
+"""Files that describe the machine. They are stored in the folder for the files of the machine."""
 _FILE = re.compile(r"\.?[\w=+-][\w.=+-]*")
 _OURS = (RUN_FILE, STATUS_FILE)
 """Files in a run's folder that only the controller writes."""
@@ -69,7 +67,7 @@ def carried_variables() -> dict[str, str]:
 def suite_variables() -> dict[str, str]:
     """Return the copied environment variables, with this checkout on the Python path.
 
-    Modules of the suite are started with these variables on remote machines.
+    The controller starts modules of the suite on remote machines with these environment variables.
     """
     carried = carried_variables()
     path = [str(PROJECT), carried.get("PYTHONPATH", "")]
@@ -88,7 +86,7 @@ class RemoteCommand:
 
 
 class RemoteHost:
-    """Controls a machine with an agent (`HostControl`).
+    """Controls a machine that has an agent (`HostControl`).
 
     The agent sends new files in its run folder to the controller's machine.
     """
@@ -123,7 +121,7 @@ class RemoteHost:
         self._ending: PendingResponse[messages.Done] | None = None
         connection.on_event = self._take
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        # Process ids inside a container are not valid on the machine.
+        # A process id inside a container is not valid outside the container.
         watches = not environment.command_prefix
         self.folder = Path(
             connection.call(messages.BEGIN, BEGIN_SECONDS, run=run, watches_pids=watches).path
@@ -135,7 +133,7 @@ class RemoteHost:
     def _put(self, path: Path) -> None:
         """Copy a file of the run to the machine in chunks.
 
-        Heartbeats can be sent between two chunks.
+        Between two chunks, heartbeats can be sent.
         """
         with open(path, "rb") as stream:
             at = 0
@@ -204,7 +202,7 @@ class RemoteHost:
     def flush_events(self) -> None:
         """Send a request that the agent answers only after it has checked its processes.
 
-        If the agent does not respond, the machine is lost.
+        If the agent does not respond, the machine is considered lost.
         """
         try:
             self.connection.call(messages.PING, seconds=2 * self.connection.lease_seconds)
@@ -270,5 +268,5 @@ class RemoteHost:
 
 
 def _may_write(name: str) -> bool:
-    """Check whether an agent may write a file of this name into a run's folder."""
+    """Check whether an agent may write a file named `name` into a run's folder."""
     return _FILE.fullmatch(name) is not None and name not in _OURS

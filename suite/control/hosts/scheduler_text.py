@@ -1,6 +1,6 @@
 """Parse the output of srun and salloc.
 
-Only the text output of these programs shows that the scheduler ended a step.
+Only the text that these programs print shows that the scheduler ended a step.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ _ENDED_BY_SCHEDULER = re.compile(r"CANCELLED|DUE TO|[Rr]evoked")
 
 
 def find_scheduler_lines(lines: Sequence[str]) -> list[str]:
-    """Return the lines that report the end of a step or of an allocation by a scheduler."""
+    """Return the lines that report that a scheduler ended a step or an allocation."""
     return [message for message in lines if _ENDED_BY_SCHEDULER.search(message)]

@@ -57,9 +57,9 @@ def submit(arguments: Sequence[str], configs: Sequence[RunConfig], output: Path)
 
 
 def script(arguments: Sequence[str], output: Path) -> str:
-    """Return the script that the job runs on its first machine.
+    """Return the script that SLURM runs on the first machine of the job.
 
-    The script uses `exec`, so that the controller receives the job's signals.
+    The script uses `exec`, so that the controller receives the signals that SLURM sends to the job.
     """
     kept = [
         word
@@ -78,9 +78,9 @@ def script(arguments: Sequence[str], output: Path) -> str:
 
 
 def _resource_options(configs: Sequence[RunConfig]) -> list[str]:
-    """Return the sbatch options that request the resources.
+    """Return the sbatch options that request the resources of the command.
 
-    The options in `launch.slurm.sbatch` come later and take precedence.
+    The options in `launch.slurm.sbatch` are appended later and take precedence.
     """
     need = required_resources(configs)
     options = [f"--nodes={need.nodes}", "--ntasks-per-node=1", "--job-name=time-to-target"]
@@ -96,14 +96,14 @@ class SchedulerResources:
     """Resources that a command requests from a scheduler."""
 
     nodes: int
-    """Number of machines of the largest job."""
+    """Maximum number of machines of any job."""
     devices: int
-    """Maximum number of devices per machine over all jobs."""
+    """Maximum number of devices per machine of any job."""
     gpus: bool
     """True if the devices are GPUs."""
     cores: int
-    """Number of CPU cores per machine for the devices. 0 if all cores are used, or if the
-    devices are GPUs.
+    """Number of CPU cores per machine for the devices. The number is 0 if all cores are used, or if
+    the devices are GPUs.
     """
 
 

@@ -1,4 +1,4 @@
-"""Control the controller's own machine, which needs no agent."""
+"""Control the machine on which the controller runs. This machine needs no agent."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from suite.worker.heartbeat import STACK_SIGNAL
 
 
 class ThisHost:
-    """Controls the controller's own machine (`HostControl`).
+    """Controls the machine on which the controller runs (`HostControl`).
 
-    Workers write directly into the folder of the run.
+    Workers on this machine write directly into the folder of the run.
     """
 
     full_disk = ""
-    """Always an empty string, because the supervisor checks the disks of this machine."""
+    """Always an empty string, because the supervisor itself checks the disks of this machine."""
 
     def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
         self._shows_processes = host.is_here and not environment.command_prefix
         """True if the process ids of workers are valid on this machine.
 
-        False if the workers run in a container, or if the host has a different name.
+        The attribute is False if the workers run in a container, or if the host has a different
+        name.
         """
         self._children: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []

@@ -110,9 +110,7 @@ def _study_result(
     for (
         job,
         members,
-    ) in (
-        jobs.items()
-    ):  # the plan file is missing, or belongs to a later command
+    ) in jobs.items():  # the plan file is missing, or belongs to a later command
         logged_values = next((run.study_cell for run in members if run.study == name), None)
         if logged_values is not None and job not in cells:
             pairs = [text.partition("=")[::2] for text in logged_values]

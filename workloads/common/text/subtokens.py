@@ -19,7 +19,7 @@ from workloads.common.text.vocabulary import PAD
 END = 1
 """Id of EOS.
 
-The id of padding is 0. The first two lines of a vocabulary file are padding and EOS in any
+The id of padding is 0. The first two lines of a vocabulary file stand for padding and EOS, in any
 spelling.
 """
 ESCAPING = "\\_u;0123456789"
@@ -29,8 +29,8 @@ UNDEFINED = "〓"
 CACHED = 1 << 20
 """Maximum number of tokens whose subtokens are cached."""
 _TOKEN = re.compile(r"[^\W_]+|[\W_]+")
-"""Pattern of a token: a run of letters and numbers (categories L and N), or a run of all other
-characters.
+"""Pattern of a token: a sequence of letters and numbers (Unicode categories L and N), or a
+sequence of all other characters.
 """
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 
@@ -73,8 +73,8 @@ class Subtokeniser:
     def read(cls, path: Path, name: str = "") -> Subtokeniser:
         """Read a vocabulary file with one quoted subtoken per line.
 
-        Raises ValueError if the file is invalid. The error message contains `name`, or the path if
-        `name` is empty.
+        The method raises ValueError if the file is invalid. The error message contains `name`, or
+        the path if `name` is empty.
         """
         name = name or str(path)
         quoted = [line.strip() for line in read_entries(path, name)]
@@ -111,7 +111,7 @@ class Subtokeniser:
         cut, start = list[str](), 0
         while start < len(text):
             stop = min(len(text), start + self.longest)
-            # The loop ends, because every character is a subtoken.
+            # The loop always ends, because every single character is a subtoken.
             while text[start:stop] not in self.ids:
                 stop -= 1
             cut.append(text[start:stop])
@@ -119,7 +119,7 @@ class Subtokeniser:
         return cut
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids up to the first EOS.
+        """Return the text of the ids before the first EOS.
 
         Padding and ids beyond the vocabulary are skipped.
         """
@@ -136,7 +136,8 @@ class Subtokeniser:
 def tokens(text: str) -> list[str]:
     """Split a text into tokens.
 
-    A single space between two tokens is left out, except at the ends of the text.
+    A space that is the only character between two alphanumeric tokens is not a token. Spaces at the
+    ends of the text are tokens.
     """
     parts = _TOKEN.findall(text)
     last = len(parts) - 1
@@ -144,7 +145,7 @@ def tokens(text: str) -> list[str]:
 
 
 def escaped(token: str, alphabet: Container[str]) -> str:
-    """Escape all characters of a token that are not in `alphabet`, and add the end mark."""
+    """Escape a token's characters that are not in `alphabet`, and append the end mark "_"."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
     return "".join(c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token) + "_"
 

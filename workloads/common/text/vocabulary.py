@@ -16,10 +16,10 @@ from workloads.common.data.lines import read_entries
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of padding, unknown subwords, begin of sentence, and end of sentence.
 
-Source: reference seq2seq/data/config.py.
+The ids are from reference seq2seq/data/config.py.
 """
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
-"""Spelling of the special ids. The ids of subwords start after the special ids."""
+"""Spelling of the special ids. The ids of subwords start at the number of special ids."""
 JOINER = "@@"
 
 _JOINED = re.compile(f"{JOINER}( |$)")
@@ -35,8 +35,8 @@ class Framing:
     begin: int | None = BOS
     """First id of a source sentence.
 
-    If it is set, the lengths of both sides include it. If it is None, a source sentence begins with
-    a subword.
+    With an id, the lengths of source and target sentences include it. With None, a source sentence
+    begins with a subword.
     """
 
     @property
@@ -46,7 +46,7 @@ class Framing:
 
 
 GNMT = Framing()
-"""Framing with BOS and EOS on both sides (reference dataset.py).
+"""Framing of source and target sentences with BOS and EOS (reference dataset.py).
 
 The decoder's input is the target without the last id. The decoder's expected output is the target
 without the first id.
@@ -54,14 +54,14 @@ without the first id.
 SHIFTED = Framing(start=PAD, begin=None)
 """Framing with EOS only (Transformer).
 
-The decoder's input is padding, then the target without the last id.
+The decoder's input is padding, followed by the target without the last id.
 """
 
 
 class _Ids(dict[str, int]):
     """Dictionary from a subword to its id, or to UNK for an unknown subword.
 
-    Lookups of subwords in the dictionary do not execute Python code.
+    Looking up a subword of the vocabulary does not execute Python code.
     """
 
     def __missing__(self, key: str) -> int:
@@ -75,8 +75,8 @@ class Vocabulary:
         """Create the vocabulary.
 
         Args:
-            subwords: Subwords in the order of their ids. An empty string (a line of white space)
-                has an id, but does not occur in text.
+            subwords: Subwords in the order of their ids. An empty string stands for a line of white
+                space. The string has an id, but does not occur in text.
             name: Name of the vocabulary for messages.
 
         Raises:
@@ -85,7 +85,7 @@ class Vocabulary:
         """
         self.subwords = tuple(subwords)
         self.ids: dict[str, int] = _Ids()
-        """Id of each subword. Special ids are not included."""
+        """Id of each subword. The dictionary does not contain special ids."""
         for number, subword in enumerate(self.subwords, 1):
             if " " in subword or "\t" in subword:
                 raise ValueError(
@@ -103,8 +103,8 @@ class Vocabulary:
     def read(cls, path: Path, name: str = "") -> Vocabulary:
         """Read a vocabulary file with one subword per line.
 
-        Raises ValueError if the file is invalid. The error message contains the line number and
-        `name`, or the path if `name` is empty.
+        The method raises ValueError if the file is invalid. The error message contains the line
+        number and `name`, or the path if `name` is empty.
         """
         name = name or str(path)
         return cls([line.strip() for line in read_entries(path, name)], name)
@@ -124,10 +124,10 @@ class Vocabulary:
         return list(map(self.ids.__getitem__, line.split()))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the words of the ids up to the first EOS, separated by spaces.
+        """Return the words of the ids before the first EOS, separated by spaces.
 
         PAD and BOS are skipped, and subwords are joined to words. Ids beyond the vocabulary are
-        decoded as UNK. Such ids belong to padding rows of a model's embedding table.
+        decoded as UNK. A model can predict such ids if its embedding table has padding rows.
         """
         words = []
         for number in ids:
@@ -145,9 +145,9 @@ class Vocabulary:
 
 
 def padded_size(size: int, multiple: int) -> int:
-    """Round the number of rows of an embedding table up to a multiple.
+    """Round the number of rows of an embedding table up to a multiple of `multiple`.
 
-    In the reference's fp16 runs, the tables have 32,320 = 8 · 4,040 rows.
+    In the reference's fp16 runs, the embedding tables have 32,320 = 8 · 4,040 rows.
     """
     return -(-size // multiple) * multiple
 

@@ -43,8 +43,8 @@ from workloads.common.text.vocabulary import EOS, GNMT, SPECIALS, Framing, Vocab
 
 METRIC = "bleu"
 WARM_UP_TOKENS = 2
-"""Maximum length of the translations of a dummy batch. Two tokens are enough to compile all code of
-the search.
+"""Maximum number of tokens in the translations of a dummy batch. Two tokens are enough to
+compile all code of the beam search.
 """
 NOTHING: Arrays = {
     "number": np.zeros(0, np.int64), "token_count": np.zeros(0, np.int32),
@@ -52,7 +52,9 @@ NOTHING: Arrays = {
     "loss_number": np.zeros(0, np.int64), "loss": np.zeros(0, np.float64),
     "loss_tokens": np.zeros(0, np.int64),
 }  # fmt: skip
-"""Empty results. An evaluation batch fills either the translation arrays or the loss arrays."""
+"""Empty results of an evaluation batch. A batch to translate replaces the translation arrays. A
+batch for the validation loss replaces the loss arrays.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +101,9 @@ class TranslationOptions:
 
 
 DETOKENISED_AS = {dataset_info.WMT16.name: "en"}
-"""Language of the Moses detokenizer by data set. Default: the target language.
+"""Language of the Moses detokenizer by data set. The default is the target language.
 
-The reference sets no language, so Moses detokenizes as English (inference.py).
+The GNMT reference sets no language, so Moses detokenizes as English (inference.py).
 """
 
 
@@ -119,17 +121,15 @@ class TranslationWorkload(Workload):
     )
     framing: ClassVar[Framing] = GNMT
     weigh_tokens: ClassVar[bool] = False
-    """Whether the loss is a mean over target tokens instead of a mean over sentences."""
+    """True if the loss is a mean over target tokens. False if the loss is a mean over sentences."""
     every_pair: ClassVar[bool] = False
     """Whether an epoch uses every sentence pair.
 
-    If False, pairs that do not fill a batch of their bucket are left out.
+    If False, the remaining pairs of a bucket that do not fill a batch are left out.
     """
     data: ClassVar[TextFacts] = dataset_info.WMT16
     bleu_digits: ClassVar[int] = 9
-    """Number of decimal places to which BLEU points are rounded. The rounded BLEU is compared
-    with the target.
-    """
+    """Number of decimal places of BLEU. The rounded BLEU is compared with the target."""
     options: TranslationOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
@@ -147,9 +147,9 @@ class TranslationWorkload(Workload):
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Return the sizes of the prepared data set.
 
-        With `profile=synthetic`, no data set is read, and the published sizes are returned. The
-        number of training pairs excludes pairs that are too long. `sizes["pairs"]` includes these
-        pairs.
+        With `profile=synthetic`, the method reads no data set and returns the published sizes. The
+        number of training pairs excludes pairs that are too long. `sizes["pairs"]` includes pairs
+        that are too long.
         """
         info = cls.data.for_settings(settings)
         if cls.framing.begin is not None and dataset_info.END in info.sizes:
@@ -162,7 +162,7 @@ class TranslationWorkload(Workload):
         most = build_options(cls.Options, settings).max_sequence_length - cls.framing.extra
         short = int(pairs[: most + 1].sum())
         info = replace(info, train_samples=short, sizes={**info.sizes, "pairs": info.train_samples})
-        cls(settings, info)  # raises errors about batch sizes before workers start
+        cls(settings, info)  # The constructor raises errors about batch sizes before workers start.
         return info
 
     # -- batches
@@ -175,7 +175,10 @@ class TranslationWorkload(Workload):
 
     @property
     def vocabulary_size(self) -> int:
-        """Return the number of ids in the data set, without padding rows of embedding tables."""
+        """Return the number of ids in the data set.
+
+        Padding rows of embedding tables are not counted.
+        """
         return self.dataset_info.sizes["vocabulary"]
 
     def buckets(self) -> tuple[Bucket, ...]:
@@ -213,7 +216,7 @@ class TranslationWorkload(Workload):
 
     @cached_property
     def counts(self) -> batches.Counts:
-        """Return an epoch's number of steps, of left-out pairs, and of repeated pairs."""
+        """Return the numbers of steps, left-out pairs, and repeated pairs of an epoch."""
         return batches.count(
             dataset_info.length_counts(self.dataset_info, self.dataset_info.sizes["pairs"]),
             self.batching,
@@ -223,8 +226,9 @@ class TranslationWorkload(Workload):
     def epoch_samples(self) -> EpochSamples:
         """Return the numbers of sentence pairs in an epoch.
 
-        The three numbers are all pairs in batches, the pairs that are repeated to fill the last
-        batch, and the pairs that are left out because they do not fill a batch.
+        The three numbers are the number of pairs in all batches, the number of pairs that are
+        repeated to fill the last batch, and the number of pairs that are left out because they do
+        not fill a batch.
         """
         counts = self.counts
         return EpochSamples(
@@ -242,14 +246,15 @@ class TranslationWorkload(Workload):
         return self.options.warmup_steps
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the array shapes of each bucket that has at least one batch, longest first."""
+        """Return the array shapes of each bucket that has batches, longest bucket first."""
         filled = zip(self.batching.buckets, self.counts.bucket_steps, strict=True)
         return [self.batching.train_shape(bucket) for bucket, steps in filled if steps][::-1]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the array shapes of evaluation batches.
 
-        The batches to translate come before the batches for the validation loss.
+        The shapes of batches to translate come before the shapes of batches for the validation
+        loss.
 
         The list is empty with profile=synthetic, which has no evaluation.
         """
@@ -265,7 +270,7 @@ class TranslationWorkload(Workload):
         return self.options.validation_loss and self.settings.mode != "inference"
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Return a batch whose rows are full, repeat the first subword, and end with EOS."""
+        """Return a batch of full rows, which repeat the first subword and end with EOS."""
         batch = super().dummy_batch(specs)
         for name, array in batch.arrays.items():
             if array.ndim == 2:
@@ -293,7 +298,7 @@ class TranslationWorkload(Workload):
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Return the pipeline over memory-mapped arrays, or over a synthetic corpus.
 
-        Synthetic sentences are drawn by hash.
+        Hashes determine the synthetic sentences.
         """
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
         counts, synthetic = self.dataset_info.sizes, self.settings.profile == "synthetic"
@@ -317,7 +322,7 @@ class TranslationWorkload(Workload):
         return Path(self.settings.data_dir)
 
     def _synthetic(self, split: str, count: int) -> Parallel:
-        """Return a split with the published size and random ids.
+        """Return a synthetic split with the published number of pairs and random ids.
 
         At most `dataset_info.SYNTHETIC_PAIRS` pairs are drawn. A larger training set repeats these
         pairs.
@@ -336,7 +341,7 @@ class TranslationWorkload(Workload):
     # ----------------------------------------------------------------------------------------------
 
     def optimizer(self) -> OptimizerSettings:
-        """Return the settings of Adam without weight decay and without clipping."""
+        """Return the settings of Adam without weight decay and without gradient clipping."""
         values = self.options
         return OptimizerSettings(
             "adam",
@@ -353,12 +358,12 @@ class TranslationWorkload(Workload):
 
     @abstractmethod
     def longest_translation(self, batch: Batch) -> Array:
-        """Return the maximum number of tokens (B,) of each translation, EOS included."""
+        """Return the maximum number of tokens of each translation (B,), including EOS."""
 
     def translated(self, decoder: Decoder[Any], batch: Batch) -> Arrays:
         """Return the translations of a batch: `tokens` (B, T) and `token_count` (B,).
 
-        A dummy batch has no array `valid`. Translations of a dummy batch have at most
+        A dummy batch has no array `valid`. The translations of a dummy batch have at most
         `WARM_UP_TOKENS` tokens.
         """
         live = batch.arrays.get("valid")
@@ -370,9 +375,10 @@ class TranslationWorkload(Workload):
         """Return the results of an evaluation batch without padding sentences.
 
         Args:
-            batch: The batch.
-            outputs: `tokens` (B, T) and `token_count` (B,) for a batch to translate. For a batch of
-                the validation loss: `loss` (B,), the sum of -log p over the tokens of each target.
+            batch: Evaluation batch.
+            outputs: For a batch to translate, `tokens` (B, T) and `token_count` (B,). For a batch
+                of the validation loss, `loss` (B,), which is the sum of -log p over the tokens of
+                each target.
         """
         arrays = batch.arrays
         valid = arrays["valid"]
@@ -391,7 +397,7 @@ class TranslationWorkload(Workload):
         return {**NOTHING, "number": arrays["number"][valid], "token_count": counts, "token": flat}
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Return the BLEU of the test set, and the validation loss per token if enabled.
+        """Return the BLEU of the test set, and the validation loss per token if it is enabled.
 
         The ruleset determines whether BLEU is in points or a fraction.
 
@@ -409,8 +415,8 @@ class TranslationWorkload(Workload):
             check_evaluation_coverage(
                 results["loss_number"], self.dataset_info.sizes["dev"], "validation losses"
             )
-            # The losses are sorted by sentence number, so that their sum does not depend on the
-            # distribution over replicas.
+            # The losses are sorted by sentence number, so that the sum does not depend on the
+            # distribution of sentences over replicas.
             losses = results["loss"][np.argsort(results["loss_number"])]
             quality["validation_loss"] = math.fsum(losses.tolist()) / int(
                 results["loss_tokens"].sum()
@@ -427,7 +433,7 @@ class TranslationWorkload(Workload):
         manifest = manifests.read(self.folder)
         assert manifest is not None, self.folder
         vocabulary = prepared.vocabulary_of(self.folder, manifest.options)
-        text: Detokenise = str  # text decoded from subtokens needs no detokenization
+        text: Detokenise = str  # Text that is decoded from subtokens needs no detokenization.
         if isinstance(vocabulary, Vocabulary):
             text = bleu.detokeniser(
                 DETOKENISED_AS.get(self.settings.dataset, str(manifest.options["languages"][1]))

@@ -1,8 +1,9 @@
 """Base of the JAX trainers of image models, with convolutions and batch norm in NHWC.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C channels. Images are
-uint8 (B, H, W, 3) and are normalized on the device. Convolution weights have the shape (outputs,
-inputs, height, width) in the canonical layout and (height, width, inputs, outputs) in the model.
+The shapes use these symbols: B images of a replica, H × W pixels, h × w cells of a feature map, C
+channels. Images are uint8 (B, H, W, 3) and are normalized on the device. Convolution weights have
+the shape (outputs, inputs, height, width) in the canonical layout and (height, width, inputs,
+outputs) in the model.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from workloads.frameworks.jax.trainer import AXIS, PER_DEVICE
 class Layers(Model):
     """Forward pass of an image model.
 
-    The object contains the weights, cast to the activations' type, and the updated running
-    statistics.
+    The object contains the weights, cast to the data type of the activations, and the updated
+    running statistics.
 
-    Subclasses define `epsilon` and `momentum` of batch norm. `momentum` is the weight of the new
-    batch statistic in the running statistic. Subclasses also define `__call__`, which sets
-    `training`.
+    Subclasses define the batch norm attributes `epsilon` and `momentum`. `momentum` is the weight
+    of the statistic of the current batch in the running statistic. Subclasses also define
+    `__call__`, which sets `training`.
     """
 
     epsilon: float
@@ -45,12 +46,12 @@ class Layers(Model):
     def __call__(self, images: jax.Array, training: bool) -> Any:
         """Return the fp32 outputs for uint8 images (B, H, W, 3).
 
-        If `training` is set, the running statistics are updated.
+        With `training`, the running statistics are updated.
         """
         raise NotImplementedError
 
     def parameter(self, name: str) -> jax.Array:
-        """Return a parameter in the activations' type."""
+        """Return a parameter in the data type of the activations."""
         return self.weights[name].astype(self.dtype)
 
     def normalised(
@@ -58,7 +59,7 @@ class Layers(Model):
     ) -> jax.Array:
         """Scale uint8 images (B, H, W, 3) to 0 … 1 and normalize them.
 
-        The mean is subtracted, and the result is divided by the deviation.
+        Normalization subtracts `mean` and divides by `deviation`.
         """
         centre, width = jnp.array(mean, jnp.float32), jnp.array(deviation, jnp.float32)
         return (images.astype(jnp.float32) * (1 / (255 * width)) - centre / width).astype(
@@ -73,7 +74,7 @@ class Layers(Model):
     ) -> jax.Array:
         """Convolve (B, h, w, inputs) to (B, h', w', outputs), with zero padding on every side.
 
-        `scale` multiplies each output channel of the weight. A 1×1 convolution is computed as a
+        `scale` multiplies each output channel of the weights. A 1×1 convolution is computed as a
         matrix product. In XLA, the weight gradient of a strided 1×1 convolution was 11 times as
         slow as the matrix product on two cores (284 ms, batch 16, 56 × 56 × 256 to 512).
         """
@@ -90,15 +91,17 @@ class Layers(Model):
         )
 
     def trunk(self, x: jax.Array, layers: Trunk) -> jax.Array:
-        """Apply the stem, a max pool and the residual blocks to normalized images (B, H, W, 3).
+        """Apply the stem, a max pool and the residual blocks to images (B, H, W, 3).
+
+        The images must be normalized.
 
         Returns:
-            The map of the last block.
+            The output feature map of the last block.
         """
         return self.stage_maps(x, layers)[-1]
 
     def stage_maps(self, x: jax.Array, layers: Trunk) -> list[jax.Array]:
-        """Return the feature map of every stage of `trunk`, the finest map first."""
+        """Return the output feature map of every stage of `trunk`, with the finest map first."""
         x = pool(jax.nn.relu(self.unit(x, layers.stem)))
         maps: dict[str, jax.Array] = {}
         for block in layers.blocks:
@@ -117,8 +120,9 @@ class Layers(Model):
     def unit(self, x: jax.Array, layer: Convolution) -> jax.Array:
         """Apply a convolution and its batch norm.
 
-        A batch norm without running statistics is frozen. The scale of a frozen norm is multiplied
-        into the weights, because the weights are smaller than the feature map.
+        A batch norm without running statistics is frozen. The scale of a frozen batch norm is
+        multiplied into the convolution weights, because the weights are smaller than the feature
+        map.
         """
         assert layer.norm is not None, f"{layer.name} has a bias"
         if f"{layer.norm}.running_mean" not in self.statistics:
@@ -138,7 +142,7 @@ class Layers(Model):
     def normalise(self, x: jax.Array, name: str) -> jax.Array:
         """Apply the batch norm `name` to (B, h, w, C) in fp32.
 
-        The running variance is updated with the unbiased variance of the batch.
+        The update of the running variance uses the unbiased variance of the batch.
         """
         kept = [f"{name}.running_{kind}" for kind in ("mean", "var")]
         wide = x.astype(jnp.float32)
@@ -157,7 +161,7 @@ class Layers(Model):
 
 
 def smooth_l1(difference: jax.Array, beta: float) -> jax.Array:
-    """Return the smooth L1 loss of each difference, times `beta`."""
+    """Return the smooth L1 loss of each difference, multiplied by `beta`."""
     size = jnp.abs(difference)
     inner = jnp.minimum(size, beta)
     return inner * (size - 0.5 * inner)
@@ -191,9 +195,10 @@ class ImageTrainer(ModelTrainer):
         return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1))) if value.ndim == 4 else value
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run one optimizer step per item, then average the replicas' running statistics.
+        """Run one optimizer step per list of batches, then average the running statistics.
 
-        The average does not influence training.
+        The running statistics are averaged over the replicas. The average does not influence
+        training.
         """
         stats = super().train(steps, first_step)
         if self.worker.num_replicas > 1:
@@ -211,15 +216,15 @@ def pool(
 ) -> jax.Array:
     """Return the maximum or the mean of each pooling window of (B, h, w, C).
 
-    Means include the zero padding around the map. The last windows extend beyond the padded map by
-    `extra` rows and columns.
+    Means include the zero padding around the feature map. The last windows extend beyond the padded
+    map by `extra` rows and columns.
     """
     sides = ((0, 0), *((padding, padding + more) for more in extra), (0, 0))
     if kind == "avg":
         windows = ((1, kernel, kernel, 1), (1, stride, stride, 1), sides)
         return jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows) / kernel**2
-    # On CPUs, the gradient of a max `reduce_window` is 4 to 10 times as slow as the gradient of a
-    # maximum over slices.
+    # On CPUs, the gradient of a max `reduce_window` is 4 to 10 times as slow as the gradient of an
+    # elementwise maximum over slices.
     x = jnp.pad(x, sides, constant_values=-jnp.inf)
     batch, rows, columns, channels = x.shape
     ends = [(side - kernel) // stride * stride + 1 for side in (rows, columns)]

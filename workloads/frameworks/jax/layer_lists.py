@@ -1,6 +1,7 @@
 """Networks of `workloads.common.networks.layer_lists` in JAX, in NHWC layout.
 
-Shapes: B images, H × W pixels, h × w cells of a feature map, C channels, K classes.
+The shapes use these symbols: B images, H × W pixels, h × w cells of a feature map, C channels, K
+classes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from workloads.frameworks.jax.images import Layers, pool
 from workloads.frameworks.jax.optimizers import Values
 
 Masks = Mapping[str, jax.Array]
-"""Dropout mask by label, with the shape (B, h, w, C) or (B, C)."""
+"""Dropout masks by label. A mask has the shape (B, h, w, C) or (B, C)."""
 
 
 class LayerNetwork(Layers):
@@ -54,7 +55,8 @@ def _step(layers: Layers, x: jax.Array, layer: Layer, masks: Masks) -> jax.Array
         case layer_lists.Residual(block):
             return layers.residual(x, block)
         case layer_lists.Linear(name, inputs, _, relu):
-            if x.ndim == 4:  # the weight expects a map that is flattened channel by channel
+            # The weight expects a feature map that is flattened channel by channel.
+            if x.ndim == 4:
                 x = x.transpose(0, 3, 1, 2).reshape(-1, inputs)
             x = layers.dense(x, name)
             return jax.nn.relu(x) if relu else x

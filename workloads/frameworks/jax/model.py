@@ -4,8 +4,8 @@ A subclass defines the shapes of a model, and implements `loss` and `outputs` of
 `workloads.api.ModelHooks`.
 
 Parameters, optimizer state, and running statistics are dictionaries of fp32 arrays with the same
-names in all frameworks. A step receives these arrays as donated arguments, which avoids a copy, and
-returns the new arrays. JAX traces and compiles the step once for each batch shape.
+names in all frameworks. A training step receives these arrays as donated arguments, which avoids a
+copy, and returns the new arrays. JAX traces and compiles the step once for each batch shape.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Carried = TypeVar("Carried")
 
 
 class Model:
-    """Network with the parameters and running statistics of a pass.
+    """Network with the parameters and running statistics of a forward pass.
 
-    A pass in training mode stores the updated running statistics in `statistics`. All remaining
+    A forward pass in training mode stores the updated running statistics in `statistics`. All other
     results are pure functions of the arrays.
     """
 
@@ -48,19 +48,23 @@ class Model:
 
 
 class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
-    """Trainer of a model on a single device. Several processes sum their gradients.
+    """Trainer of a model on a single device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
 
     Subclasses define `inputs`, `evaluation_inputs`, `parameters`, `build_model`, `loss` and
     `outputs`. A subclass overrides `gradients_of` if it can compute gradients more cheaply than by
-    differentiating `loss`. A subclass overrides `inside` and `outside` if its model uses a
-    different array layout.
+    differentiating `loss`. A subclass overrides `inside` and `outside` if its model uses a layout
+    other than the canonical layout.
     """
 
     parameters: Shapes
-    """Shapes of the parameters in the canonical layout. The constructor sets them."""
+    """Shapes of the parameters in the canonical layout. The constructor of the subclass sets this
+    attribute.
+    """
     statistics: Shapes = {}
-    """Shapes of the batch norms' running statistics in the canonical layout. Training changes these
-    arrays without gradients. Each replica has a copy of the arrays with different values.
+    """Shapes of the batch norms' running statistics in the canonical layout. Training updates the
+    running statistics without gradients. Each replica has different running statistics.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
@@ -73,17 +77,19 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         """Data type of the activations."""
         self.updates = workload.update_settings()
         self.traces = 0
-        """Number of times that JAX traced a training step. JAX traces each batch shape once."""
+        """Number of times that JAX traced a training step. JAX traces the step once per batch
+        shape.
+        """
         self.optimizer: Optimizer | None = None
-        """The optimizer, or None before `setup`."""
+        """Optimizer of the trainer, or None before `setup`."""
 
     # -- for subclasses
     # -------------------------------------------------------------------------------------------
 
     def build_model(self, weights: Values, statistics: Values) -> Model:
-        """Return the network with these arrays.
+        """Return the network with the arrays `weights` and `statistics`.
 
-        By default, the network is a `Model` that only contains the arrays.
+        By default, the network is a `Model` that only contains these arrays.
         """
         return Model(weights, statistics)
 
@@ -92,7 +98,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     ) -> tuple[jax.Array, Values, Values]:
         """Return the loss, the gradients, and the new running statistics of a batch.
 
-        The gradients are the gradients of `loss` times `scale`, by parameter name.
+        The gradients are the gradients of `loss` multiplied by `scale`, by parameter name.
         """
 
         def scaled(trained: Values) -> tuple[jax.Array, tuple[jax.Array, Values]]:
@@ -105,7 +111,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
 
     def summed(self, gradients: Values) -> Values:
         """Return the gradients summed over replicas. All replicas run this method."""
-        # All gradients are joined into one array, because each collective adds latency.
+        # All gradients are joined into one array, because each additional collective adds latency.
         flat, unravel = ravel_pytree(gradients)
         whole: Values = unravel(jax.lax.psum(flat, AXIS))
         return whole
@@ -115,7 +121,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return gradients
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """Return the update rule of a parameter. The default is the workload's rule."""
+        """Return the update rule of a parameter. By default, the workload defines the rule."""
         return self.workload.parameter_rule(name)
 
     def inside(self, name: str, value: Array) -> Array:
@@ -128,7 +134,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def outside(self, name: str, value: Array) -> Array:
         """Convert an array from the model's layout to the canonical layout.
 
-        The method is the inverse of `inside`.
+        `outside` is the inverse of `inside`.
         """
         return value
 
@@ -161,7 +167,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _load(self, weights: Mapping[str, Array]) -> None:
         """Load the weights, and reset the optimizer and the running statistics.
 
-        If `weights` contains running statistics, they are loaded too.
+        Running statistics in `weights` are loaded instead of being reset.
         """
         assert self.optimizer is not None
         start = {
@@ -231,7 +237,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     ) -> tuple[Values, Values, Values, jax.Array]:
         """Run a step and return the new weights, optimizer state, statistics, and loss total.
 
-        `scalars` contains 1 / global_weight_sum and the learning rate.
+        `scalars` contains 1 / `global_weight_sum` and the learning rate.
         """
         assert self.optimizer is not None
         self.traces += 1
@@ -248,9 +254,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         scalars: jax.Array,
         batch: Values,
     ) -> tuple[Values, Values, jax.Array]:
-        """Return the gradients, running statistics, and loss total of a batch.
+        """Return the gradients, the new running statistics, and the new loss total of a batch.
 
-        The gradients of the scaled loss are summed over micro-batches and replicas.
+        The gradients of the scaled loss are summed over micro-batches and replicas (all-reduce).
         """
         assert self.optimizer is not None
         trained = {name: weights[name] for name in self.optimizer.rules}
@@ -283,7 +289,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         scalars: jax.Array,
         batch: Values,
     ) -> tuple[Values, jax.Array]:
-        """Return the running statistics after a batch in training mode, and the loss total.
+        """Run a forward pass in training mode, and return running statistics and loss total.
 
         The loss total includes this replica's share of the batch's loss.
         """
@@ -301,9 +307,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _over_pieces(
         self, add: Callable[[Carried, Values], tuple[Carried, None]], start: Carried, batch: Values
     ) -> Carried:
-        """Apply `add` to the micro-batches of the batch in sequence.
+        """Apply `add` to the micro-batches of a batch in sequence.
 
-        Only the activations of one micro-batch are in memory.
+        At any time, only the activations of one micro-batch are in memory.
         """
         count = self.updates.accumulation_steps
         if count == 1:
@@ -345,9 +351,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
 
 
 def words(numbers: Array) -> Array:
-    """Split 64-bit integers (…) into 32-bit words (…, 2), the lower word first.
+    """Split 64-bit integers (…) into 32-bit words (…, 2), with the lower word first.
 
-    The words are necessary because JAX disables 64-bit integers.
+    The split is necessary because JAX disables 64-bit integers by default.
     """
     return numbers.astype("<u8").view("<u4").reshape(*numbers.shape, 2)
 
@@ -355,7 +361,8 @@ def words(numbers: Array) -> Array:
 def _added(total: jax.Array, loss: jax.Array) -> jax.Array:
     """Add a loss to a compensated sum (2,).
 
-    The array contains the sum and its rounding error, which corrects the next addition (Kahan).
+    `total` contains the sum and its rounding error. The rounding error corrects the next addition
+    (Kahan).
     """
     more = loss - total[1]
     whole = total[0] + more
@@ -363,7 +370,7 @@ def _added(total: jax.Array, loss: jax.Array) -> jax.Array:
 
 
 def _squeezed(statistics: Values) -> Values:
-    """Return this replica's slice of a joined array."""
+    """Return this replica's slice of arrays that join all replicas along the first axis."""
     return {name: value[0] for name, value in statistics.items()}
 
 

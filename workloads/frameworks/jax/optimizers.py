@@ -1,9 +1,9 @@
 """Optimizers, clipping, and loss scaling in JAX, as pure functions.
 
-workloads/common/optimizers.py defines the arithmetic.
+workloads/common/optimizers.py defines the formulas.
 
-The optimizer state is a dictionary of fp32 arrays, with the same names as in a trainer's state. The
-number of steps is counted on the device.
+The optimizer state is a dictionary of fp32 arrays. The names of the arrays are the same as in
+`state_dict` of a trainer. The number of steps is counted on the device.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Sgd:
     """SGD with momentum."""
 
     skips: ClassVar[bool] = True
-    """Whether the optimizer can skip a step. JAX selects between old and new arrays, so every
-    optimizer can skip a step.
+    """Whether the optimizer can skip a step. The JAX code selects between the old and the new
+    arrays, so every optimizer can skip a step.
     """
     counts_steps: ClassVar[bool] = False
     """Whether the optimizer state contains the number of executed steps."""
@@ -50,7 +50,8 @@ class Sgd:
 class Lars(Sgd):
     """LARS, with a trust ratio for each parameter.
 
-    The class also implements SGD with the learning rate in the momentum, which has no trust ratios.
+    The class also implements SGD with the learning rate in the velocity, which is LARS without
+    trust ratios.
     """
 
     @staticmethod
@@ -97,14 +98,14 @@ class Adam(Sgd):
     ) -> tuple[jax.Array, ...]:
         """Return the weight and Adam's two moment estimates.
 
-        m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 -
-        β2^t)) + ε).
+        The formulas are m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t)
+        / (√(v/(1 - β2^t)) + ε).
         """
         gradient, weight, mean, square = arrays
         gradient = gradient + rule.decay * weight
         mean = settings.beta1 * mean + (1 - settings.beta1) * gradient
         square = settings.beta2 * square + (1 - settings.beta2) * gradient**2
-        # In fp32, 1 - β^t would lose precision if β^t is near 1.
+        # In fp32, 1 - β^t would lose precision if β^t is close to 1.
         correction1, correction2 = (
             -jnp.expm1(step * math.log(beta)) for beta in (settings.beta1, settings.beta2)
         )
@@ -129,7 +130,7 @@ class AdamW(Adam):
     ) -> tuple[jax.Array, ...]:
         """Return the weight and Adam's two moment estimates.
 
-        w ← w - rate·d·w, followed by Adam's update without weight decay.
+        The update w ← w - rate·d·w is followed by Adam's update without weight decay.
         """
         gradient, weight, *slots = arrays
         decayed = weight - rate * rule.decay * weight
@@ -163,19 +164,20 @@ KINDS: dict[str, type[Sgd]] = {
     "rmsprop": Rmsprop,
 }
 COUNTED, SCALE, CLEAN_STEPS = "step", "loss_scale", "loss_scale.clean_steps"
-"""Names of scalars in the optimizer state. `step` is the number of steps of Adam and
-AdamW. The loss scale and its number of steps without overflow exist only with dynamic loss scaling.
+"""Names of scalars in the optimizer state. `step` is the number of steps of Adam and AdamW.
+`loss_scale` and `loss_scale.clean_steps`, the number of steps without overflow, exist only with
+dynamic loss scaling.
 """
 
 
 class Optimizer:
     """The workload's optimizer, clipping, and loss scale for the trained parameters.
 
-    The object contains no arrays.
+    The object contains settings but no arrays.
 
-    A replica's share of the loss is its sum of losses divided by the weight of all replicas. The
-    share is multiplied by the number of replicas, so that fp16 values do not shrink with more
-    replicas. The fp32 sum of gradients is divided by the number of replicas.
+    A replica's share of the loss is the sum of its loss terms divided by the total weight of all
+    replicas. The share is multiplied by the number of replicas, so that fp16 gradients do not
+    shrink with more replicas. The fp32 sum of gradients is then divided by the number of replicas.
     """
 
     def __init__(
@@ -197,9 +199,9 @@ class Optimizer:
         self.multiple = 1.0 if self.scaling.mode == "none" else float(replicas)
 
     def fresh(self, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
-        """Return the initial optimizer state, with the same names as in a trainer's state.
+        """Return the initial optimizer state, with the names of a trainer's `state_dict`.
 
-        The arrays are fp32 on the host.
+        The arrays are fp32 in host memory.
         """
         slots = {
             f"{kind}.{name}": np.zeros(shapes[name], np.float32)
@@ -224,8 +226,8 @@ class Optimizer:
     ) -> tuple[Values, Values]:
         """Return the weights and the optimizer state after a step.
 
-        `gradients` are the summed gradients of the scaled loss. If they overflow, the step is
-        skipped.
+        `gradients` are the summed gradients of the scaled loss. If the gradients overflow, the step
+        is skipped.
         """
         scale = self.scale_of(state)
         bare = {name: gradient / scale for name, gradient in gradients.items()}
@@ -257,7 +259,7 @@ class Optimizer:
     def _next_scale(self, state: Values, taken: jax.Array) -> Values:
         """Return the loss scale after a step that was executed or skipped.
 
-        LossScale in workloads/common/optimizers.py defines the rule.
+        LossScale in workloads/common/optimizers.py defines how the loss scale changes.
         """
         scale, scaling = state[SCALE], self.scaling
         clean = jnp.where(taken, state[CLEAN_STEPS] + 1, 0.0)
@@ -277,6 +279,6 @@ def _clipped(gradients: Values, clip_norm: float | None) -> Values:
     if clip_norm is None:
         return gradients
     norm = jnp.sqrt(sum(jnp.vdot(gradient, gradient) for gradient in gradients.values()))
-    # The factor is min(1, clip_norm / norm), and it is 1 if the norm is 0.
+    # The factor is min(1, clip_norm / norm). If the norm is 0, the factor is 1.
     factor = clip_norm / jnp.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}

@@ -1,7 +1,8 @@
 """ROIAlign in JAX: bilinear pooling of regions over the levels of a feature pyramid.
 
 The implementation follows He et al. 2017 and the reference implementation of the paper: no
-half-pixel shift, two samples in each direction of a bin, regions at least one cell wide.
+half-pixel shift, two samples in each direction of a bin, and regions that are at least one cell
+wide.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def pool(
 ) -> jax.Array:
     """Pool regions of feature maps.
 
-    The pooling uses fp32, because a position on a map needs more precision than bf16 has.
+    The pooling uses fp32, because coordinates on a feature map need more precision than bf16 has.
 
     Args:
         maps: Feature maps (B, h, w, channels) of the pyramid's levels.
@@ -46,7 +47,8 @@ def pool(
     width = jnp.asarray(columns)[level]
     x, of_x = _samples(ends[..., 0], ends[..., 2], width, side)
     y, of_y = _samples(ends[..., 1], ends[..., 3], jnp.asarray(rows)[level], side)
-    # (4, 4, B, R, side, side): the cells that each bin reads, by row and by column.
+    # Indices (4, 4, B, R, side, side) of the feature map cells that each bin reads, by row and by
+    # column.
     place = (
         first[..., None, None] + (y * width[..., None])[:, None, ..., None] + x[None, ..., None, :]
     )
@@ -65,14 +67,14 @@ def _samples(
 
     Both arrays have the shape (4, B, R, side).
 
-    A sample that is more than one cell outside of the map has weight 0. A sample that is less than
-    one cell outside of the map is moved to the map's edge.
+    A sample that is more than one cell outside of the feature map has weight 0. A sample that is
+    less than one cell outside of the feature map is moved to the map's edge.
 
     Args:
         low: First coordinate of the regions, (B, R).
         high: Last coordinate of the regions, (B, R).
-        count: Number of cells of each region's map along this axis, (B, R).
-        side: Number of bins of a region.
+        count: Number of cells of each region's feature map along this axis, (B, R).
+        side: Number of bins of a region along this axis.
     """
     size = jnp.maximum(high - low, 1) / side
     steps = (jnp.arange(side * SAMPLES) + 0.5) / SAMPLES
@@ -90,13 +92,13 @@ def _samples(
 
 
 def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return the weighted sum of cells, (n, channels).
+    """Return a weighted sum (n, channels) of feature map cells.
 
-    For each k, row n of the sum adds the cell (N, channels) with index `place` (k, n), multiplied
-    by `weight` (k, n).
+    For each k, the function multiplies the cells with the indices `place` (k, n) by `weight` (k,
+    n), and adds the products to the sum. `cells` has the shape (N, channels).
 
-    The gradient is defined below and adds all rows into one array. JAX's gradient would allocate k
-    arrays of zeros.
+    The module defines a custom gradient, which adds all rows into one array. JAX's default gradient
+    would allocate k arrays of zeros.
     """
     return sum(
         (share[:, None] * cells[index] for index, share in zip(place, weight, strict=True)),

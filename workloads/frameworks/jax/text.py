@@ -2,8 +2,9 @@
 
 The module contains hashed dropout masks, the token loss, and a compiled beam search.
 
-Shapes: B sentences of a replica, T positions of a target with padding, V words, K hypotheses, and N
-= B · K rows of a search. Padding also has rows, so that JAX traces static shapes.
+The shapes use these symbols: B sentences of a replica, T positions of a target with padding, V
+words of the vocabulary, K hypotheses, and N = B · K rows of a search. Padding also has rows, so
+that JAX traces static shapes.
 """
 
 from __future__ import annotations
@@ -28,15 +29,17 @@ from workloads.frameworks.jax.model import ModelTrainer, words
 from workloads.frameworks.jax.optimizers import Values
 
 ROOM = 16
-"""Initial number of words for which a search allocates arrays. The number is doubled when
-necessary, so that JAX compiles few shapes.
+"""Initial number of tokens for which a beam search allocates arrays. The number is doubled when
+necessary, so that JAX compiles only a few shapes.
 """
 Kept = Any
-"""State that a decoder keeps from word to word. The first axis of its arrays is the rows of a
-search.
+"""Hidden states that a decoder keeps from token to token. The rows of a search are the first
+axis of the arrays.
 """
 Masks = dict[str, jax.Array]
-"""Dropout masks of a batch by label: factors (B, positions, width) for the activations."""
+"""Dropout masks of a batch by label. A mask contains the factors (B, positions, width) for the
+activations.
+"""
 
 
 def product(x: jax.Array, weight: jax.Array, dtype: Any) -> jax.Array:
@@ -51,10 +54,10 @@ def drawn(keys: jax.Array, positions: int, widths: Mapping[str, int], rate: floa
     """Compute `workloads.common.dropout.multipliers` of all labels on the device.
 
     `keys` (B, 2) contains the samples' 64-bit keys, each as two 32-bit words. All labels share one
-    hash computation. Separate hash computations would take as long to compile as the model.
+    hash computation, because separate hash computations would take as long to compile as the model.
     """
     counts = [width // dropout.DRAWS for width in widths.values()]
-    with jax.enable_x64(True):  # outside of this block, 64-bit numbers are disabled
+    with jax.enable_x64(True):  # Outside of this block, 64-bit numbers are disabled in JAX.
         state = jnp.array([stream(0, f"dropout/{label}") for label in widths])
         state = _mixed(state, jax.lax.bitcast_convert_type(keys, jnp.uint64)[:, None, None])
         state = _mixed(state, jnp.arange(positions, dtype=jnp.uint64)[:, None])
@@ -84,8 +87,8 @@ def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
 def entropy(logits: jax.Array, labels: jax.Array, on_label: float, on_mean: float) -> jax.Array:
     """Return the smoothed cross-entropy (…) of logits (…, V) and labels (…).
 
-    The value is -(on_label · log p of the label + on_mean · mean over V of log p). At padding, the
-    cross-entropy is 0.
+    The formula is -(on_label · log p of the label + on_mean · mean over V of log p). At padding,
+    the cross-entropy is 0.
     """
     vocabulary = logits.shape[-1]
     soft_targets = jax.nn.one_hot(labels, vocabulary) * on_label + on_mean / vocabulary
@@ -97,7 +100,7 @@ def entropy(logits: jax.Array, labels: jax.Array, on_label: float, on_mean: floa
 class TextTrainer(ModelTrainer):
     """Trainer of a translation model on a single device.
 
-    Subclasses define `loss`, `logits`, and the start and the step of a decoder.
+    Subclasses define `loss`, `logits`, and the initial hidden states and the step of a decoder.
     """
 
     workload: TranslationWorkload
@@ -113,23 +116,23 @@ class TextTrainer(ModelTrainer):
 
     @abstractmethod
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Any:
-        """Return the encoder's outputs that a search attends to.
+        """Return the encoder's outputs, to which the decoder attends during a search.
 
         The source sentences are (B, S) with lengths (B,).
         """
 
     @abstractmethod
     def begun(self, rows: int) -> Kept:
-        """Return the initial decoder state of a search: arrays of zeros on the host.
+        """Return the decoder's hidden states at the start of a search: zeros in host memory.
 
-        The arrays have `rows` rows and space for ROOM words.
+        The arrays have `rows` rows and space for ROOM tokens.
         """
 
     def grown(self, kept: Kept) -> Kept:
-        """Double the number of words for which `kept` has space.
+        """Double the number of tokens for which `kept` has space.
 
-        By default, `kept` is returned unchanged. The default is correct for decoders without an
-        array per word.
+        By default, `kept` is returned unchanged. The default is correct for decoders whose hidden
+        states do not grow with the number of tokens.
         """
         return kept
 
@@ -142,13 +145,13 @@ class TextTrainer(ModelTrainer):
         Args:
             weights: Weights of the model.
             memory: Result of `encoded`.
-            kept: Decoder state.
-            tokens: Words (N,), each at position `place` of its row.
-            place: Position of the words in their rows.
+            kept: Hidden states of the decoder.
+            tokens: Current tokens (N,) of the rows.
+            place: Position of the current tokens in their sentences.
 
         Returns:
             Logits (N, V), attention weights (N, S) for a coverage penalty or None, and the new
-            decoder state.
+            hidden states.
         """
 
     # -- a step
@@ -167,13 +170,13 @@ class TextTrainer(ModelTrainer):
 
     def _build(self) -> None:
         super()._build()
-        # Each process searches independently, so these functions run only on the device of this
-        # process.
+        # Each process searches independently of all other processes, so these functions run only on
+        # the local device.
         self.encode, self.grow = jax.jit(self.encoded), jax.jit(self.grown)
         self.advance = jax.jit(self._advance, donate_argnums=2)
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        """Return the losses for a batch with labels, or the translations for a batch without.
+        """Return the losses of a batch with labels, or the translations of any other batch.
 
         Losses are the result of `outputs`. Translations are `tokens` (B, T) and `token_count` (B,).
         """
@@ -194,11 +197,11 @@ class TextTrainer(ModelTrainer):
         parents: jax.Array,
         place: jax.Array,
     ) -> tuple[list[jax.Array], Kept]:
-        """Run a decoder step in which row n continues row `parents[n]`.
+        """Run a decoder step in which row n continues the hypothesis in row `parents[n]`.
 
         Returns:
-            Log p and ids (N, m) of the most probable words, then attention weights if available,
-            and the new decoder state.
+            A list with log p and ids (N, m) of the most probable tokens and, if available, the
+            attention weights. The second result is the new hidden states.
         """
         before = jax.tree.map(lambda array: array[parents], kept)
         logits, attention, after = self.advanced(weights, memory, before, tokens, place)
@@ -209,30 +212,30 @@ class TextTrainer(ModelTrainer):
 
 @dataclass(frozen=True)
 class State:
-    """State of a beam search on the device."""
+    """Encoder outputs and hidden states of a beam search on the device."""
 
     memory: Any
     kept: Kept
     length: int = 0
     room: int = ROOM
-    """Number of words for which `kept` has space. `length` is the number of words so far."""
+    """Number of tokens for which `kept` has space. `length` is the current number of tokens."""
 
 
 class Search:
-    """A `workloads.common.text.beam.Decoder` that calls the functions of a trainer."""
+    """Decoder (`workloads.common.text.beam.Decoder`) that calls a trainer's functions."""
 
     def __init__(self, trainer: TextTrainer) -> None:
         self.trainer = trainer
         local = {name: value.addressable_shards[0].data for name, value in trainer.values.items()}
         self.weights = jax.device_put(local, trainer.device)
-        """Copy of the weights on the local device, outside of the mesh. With weights on the
-        mesh, JAX would compile a function again for each function that returned the weights.
+        """Copy of the weights on the local device, outside of the mesh. If the weights were on the
+        mesh, JAX would recompile a function for each function that returned the weights.
         """
 
     def start(self, batch: Batch) -> State:
         source, lengths = (batch.arrays[name] for name in ("source", "source_length"))
         rows = len(source) * self.trainer.workload.beam.width
-        # Each step overwrites the decoder state, so its arrays must not alias host memory.
+        # Each step overwrites the hidden states, so their arrays must not alias host memory.
         kept = jax.device_put(self.trainer.begun(rows), self.trainer.device, may_alias=False)
         return State(self.trainer.encode(self.weights, source, lengths), kept)
 
@@ -248,7 +251,7 @@ class Search:
         )
 
     def rehearse(self, batch: Batch) -> None:
-        """Compile the decoder steps for all array sizes that translations of a batch can need."""
+        """Compile the decoder steps for all array sizes that translations of a batch may need."""
         state, longest = (
             self.start(batch),
             int(self.trainer.workload.longest_translation(batch).max()),

@@ -31,40 +31,40 @@ from workloads.api import (
 )
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
-"""Environment variable with the address at which all other processes reach this process
+"""Environment variable with the address at which all other processes of the run reach this process
 (suite/launch/jax.py).
 """
 AXIS = "replica"
 SHARED, PER_DEVICE = PartitionSpec(), PartitionSpec(AXIS)
-"""Partition specs. SHARED is for an array that is equal on every replica. PER_DEVICE is for an
-array that joins the arrays of all replicas along the first axis.
+"""Partition specs. An array with SHARED is equal on every replica. An array with PER_DEVICE
+joins the arrays of all replicas along the first axis.
 """
 CHECK_STEPS = 50
-"""Number of steps between two checks of the loss. Each loss is read one interval after it was
-computed.
+"""Number of steps between two checks of the loss. A loss is copied to the host one interval
+after its computation.
 """
 SILENCE_SECONDS = 300
-"""Number of seconds without a heartbeat after which a process is considered lost. The watchdog uses
-the same timeout.
+"""Number of seconds without a heartbeat after which JAX considers a process lost. The controller's
+watchdog uses the same timeout.
 """
 MATMUL = {"fp32": "highest", "tf32": "tensorfloat32"}
-"""JAX matrix-product precision of fp32 arrays for each precision of the suite. On CPUs, all values
-give the same results.
+"""JAX precision of fp32 matrix products, for each precision of the suite. On CPUs, the precision
+does not change the results.
 """
 WORD = np.dtype(np.int32)
-"""32-bit type in which bytes are transferred, because JAX disables 64-bit numbers."""
+"""32-bit type as which bytes are transferred, because JAX disables 64-bit numbers."""
 
 
 class JaxTrainer(Trainer):
     """Base class of the JAX trainers. Each process uses a single device.
 
-    Subclasses define `step`, `backward`, `run_loss`, and `run_outputs`. The first three methods add
-    the loss to `total` and return it. The constructor connects the processes of the run. `setup`
-    allocates device memory.
+    Subclasses define `step`, `backward`, `run_loss`, and `run_outputs`. `step`, `backward`, and
+    `run_loss` add the loss to `total` and return `total`. The constructor connects the processes of
+    the run. `setup` allocates device memory.
     """
 
     total: jax.Array
-    """Compensated loss total of each replica, (2,) in fp32: the sum of the losses and the rounding
+    """Compensated loss total of each replica, (2,) in fp32: the sum of the losses, and the rounding
     error of the sum.
     """
 
@@ -79,8 +79,8 @@ class JaxTrainer(Trainer):
         if worker.world_size > 1 and not jax.distributed.is_initialized():
             _join(int(worker.devices[0].partition(":")[2] or 0) if self.on_gpu else None)
 
-    # JAX initializes its devices and allocates their memory at the first device query, so the
-    # constructor makes no device query.
+    # The first device query makes JAX initialize its devices and allocate their memory. The
+    # constructor therefore does not query devices.
 
     @functools.cached_property
     def device(self) -> jax.Device:
@@ -89,7 +89,7 @@ class JaxTrainer(Trainer):
 
     @functools.cached_property
     def mesh(self) -> Mesh:
-        """Return the mesh of all devices."""
+        """Return the mesh of the devices of all processes."""
         return Mesh(np.array(jax.devices()), (AXIS,))
 
     @functools.cached_property
@@ -108,21 +108,21 @@ class JaxTrainer(Trainer):
     def step(self, batch: Batch, learning_rate: float) -> jax.Array:
         """Run an optimizer step and return `total` plus this replica's share of the loss.
 
-        The share is the sum of the replica's loss terms / global_weight_sum.
+        The share is the sum of the replica's loss terms / `global_weight_sum`.
         """
         raise NotImplementedError
 
     def backward(self, batch: Batch) -> jax.Array:
-        """Compute gradients summed over replicas, without an update.
+        """Compute gradients without an update, and return `total` plus the share of the loss.
 
-        Returns `total` as `step` does.
+        The gradients are summed over replicas (all-reduce). `step` defines the share of the loss.
         """
         raise NotImplementedError
 
     def run_loss(self, batch: Batch) -> jax.Array:
-        """Compute only the loss, without gradients.
+        """Compute the loss without gradients, and return `total` plus the share of the loss.
 
-        Returns `total` as `step` does.
+        `step` defines the share of the loss.
         """
         raise NotImplementedError
 
@@ -135,7 +135,8 @@ class JaxTrainer(Trainer):
     ) -> Any:
         """Compile a function that every replica runs.
 
-        `takes` and `gives` are SHARED or PER_DEVICE for each argument and each result.
+        `takes` is SHARED or PER_DEVICE for each argument. `gives` is SHARED or PER_DEVICE for each
+        result.
         """
         whole = jax.shard_map(
             function, mesh=self.mesh, in_specs=takes, out_specs=gives, check_vma=False
@@ -143,17 +144,18 @@ class JaxTrainer(Trainer):
         return jax.jit(whole, donate_argnums=donated)
 
     def shared(self, array: Array) -> jax.Array:
-        """Copy an array that is equal on every replica to the device."""
+        """Copy to the device an array that is equal on every replica."""
         return self._placed(array, SHARED, array.shape)
 
     def per_device(self, array: Array) -> jax.Array:
-        """Copy this replica's slice of a joined array to the device."""
+        """Copy to the device this replica's slice of an array that joins all replicas."""
         return self._placed(
             array, PER_DEVICE, (self.worker.num_replicas * array.shape[0], *array.shape[1:])
         )
 
     def _placed(self, array: Array, spec: PartitionSpec, shape: tuple[int, ...]) -> jax.Array:
-        # Batches and weights belong to the caller, so the device array must not alias their memory.
+        # The caller may overwrite the memory of batches and weights, so the device array must not
+        # alias host memory.
         local = jax.device_put(array, self.device, may_alias=False)
         return jax.make_array_from_single_device_arrays(
             shape, NamedSharding(self.mesh, spec), [local]
@@ -175,9 +177,10 @@ class JaxTrainer(Trainer):
         return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def _run(self, totals: Iterator[jax.Array]) -> TrainStats:
-        """Run all steps.
+        """Run all steps, and return the statistics of their losses.
 
-        The host waits for the device only in the delayed loss checks and at the end.
+        The host waits for the device only at the end and in the loss checks, which are delayed by
+        one interval.
         """
         self.total = self.per_device(np.zeros(2, np.float32))
         seen: deque[Callable[[], float]] = deque()
@@ -199,7 +202,8 @@ class JaxTrainer(Trainer):
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Yield each batch with its outputs.
 
-        The device computes the next batch while the caller reads the outputs of a batch.
+        The device computes the outputs of the next batch while the caller reads the outputs of the
+        current batch.
         """
         running: deque[tuple[Batch, dict[str, jax.Array]]] = deque()
         for (batch,) in batches:
@@ -212,8 +216,8 @@ class JaxTrainer(Trainer):
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
         """Gather the arrays of all processes on rank 0, and return None on all other ranks.
 
-        The arrays are transferred as bytes, so their names, types, and lengths may differ between
-        processes.
+        The arrays are transferred as bytes. The names, types, and lengths of the arrays may
+        therefore differ between processes.
         """
         if self.worker.world_size == 1:
             return [arrays]
@@ -221,7 +225,7 @@ class JaxTrainer(Trainer):
         named: dict[str, Any] = dict(arrays)
         np.savez(stream, **named)
         lengths = self._all_gather(np.array([[stream.tell()]], WORD))[:, 0]
-        # The length is rounded up to a power of 2, because JAX compiles the collective once per
+        # The length is rounded up to a power of 2, because JAX compiles the collective for each
         # length.
         length_in_words = 1 << int(-(-lengths.max() // WORD.itemsize) - 1).bit_length()
         padded = np.frombuffer(
@@ -238,25 +242,25 @@ class JaxTrainer(Trainer):
         return np.array(self._gather_rows(self.per_device(row)))
 
     def broadcast(self, value: float) -> float:
-        """Return the value of rank 0 on every process, bit-identical."""
+        """Return the value of rank 0 on every process, with identical bits."""
         if self.worker.world_size == 1:
             return value
         rows = self._all_gather(np.array([value], np.float64).view(WORD)[None])
         return float(rows[0].view(np.float64)[0])
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak of JAX's GPU allocator, or the peak resident set size on CPUs."""
+        """Return the peak size of JAX's GPU memory, or the peak resident set size on CPUs."""
         if self.on_gpu:
             return int(self.device.memory_stats()["peak_bytes_in_use"])
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Wait for all processes, so that every process is alive when JAX shuts down at exit."""
+        """Wait until all processes call `close`, so that all are alive when JAX shuts down."""
         self.broadcast(0.0)
 
 
 def _join(device: int | None) -> None:
-    """Connect this process to the run's processes through the coordinator of rank 0.
+    """Connect this process to the processes of the run through the coordinator on rank 0.
 
     On CPUs, Gloo listens only at addresses of the run's network.
     """
@@ -264,7 +268,8 @@ def _join(device: int | None) -> None:
     coordinator = f"{os.environ.get('MASTER_ADDR', '127.0.0.1')}:{os.environ['MASTER_PORT']}"
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     address = os.environ.get(ADDRESS_VARIABLE, "127.0.0.1")
-    # By default, Gloo in JAX listens at the address to which the host name resolves.
+    # By default, Gloo in JAX listens at the address to which the host name resolves. The partial
+    # function sets the address of the run's network instead.
     _jax.make_gloo_tcp_collectives = functools.partial(
         _jax.make_gloo_tcp_collectives, hostname=address
     )
@@ -275,15 +280,15 @@ def _join(device: int | None) -> None:
 
 
 def here(array: jax.Array) -> Array:
-    """Copy this replica's slice of an array to the host, after waiting for the device."""
+    """Wait for the device, and copy this replica's slice of an array to the host."""
     return np.asarray(array.addressable_shards[0].data)
 
 
 def read(total: jax.Array) -> float:
-    """Return this replica's sum of losses."""
+    """Return this replica's sum of losses as a float, after waiting for the device."""
     return float(here(total)[0])
 
 
 def _fetched(batch: Batch, outputs: dict[str, jax.Array]) -> tuple[Batch, Arrays]:
-    """Copy the outputs of a batch to the host."""
+    """Return a batch with its outputs, copied to the host."""
     return batch, {name: here(array) for name, array in outputs.items()}

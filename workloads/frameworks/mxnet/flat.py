@@ -21,12 +21,12 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def total(shapes: Shapes) -> int:
-    """Return the number of values in a flat vector."""
+    """Return the number of elements in a flat vector."""
     return sum(math.prod(shape) for shape in shapes.values())
 
 
 def views(flat: mx.nd.NDArray, shapes: Shapes) -> dict[str, mx.nd.NDArray]:
-    """Split a flat vector of MXNet or NumPy into views by name, each in its shape."""
+    """Split a flat vector of MXNet or NumPy into views with their shapes, by name."""
     parts, first = {}, 0
     for name, shape in shapes.items():
         stop = first + math.prod(shape)
@@ -45,13 +45,13 @@ class FlatLayout:
     shapes: Shapes
     rules: Mapping[str, ParameterRule]
     frozen: Shapes
-    """Frozen parameters, which are not part of any flat vector."""
+    """Shapes of the frozen parameters, which are in no flat vector."""
 
     @classmethod
     def of(cls, shapes: Shapes, rule_of: Callable[[str], ParameterRule]) -> FlatLayout:
         """Return the layout of a model's parameters.
 
-        Parameters with a LARS trust ratio come first.
+        In the flat vector, parameters with a LARS trust ratio precede all other parameters.
 
         Raises:
             ValueError: All parameters are frozen.
@@ -65,10 +65,10 @@ class FlatLayout:
         return cls({name: shapes[name] for name in ordered}, rules, frozen)
 
     def rule_ranges(self, within: slice | None = None) -> list[tuple[ParameterRule, slice]]:
-        """Return each update rule with the slice of the flat vector that it applies to.
+        """Return each update rule with the slice of the flat vector to which it applies.
 
-        `within` is a segment of the flat vector. If `within` is set, slices are cut to the segment
-        and are relative to its start.
+        `within` is a segment of the flat vector. With `within`, slices are cut to the segment and
+        are relative to the first element of the segment.
         """
         begin, end = (within.start, within.stop) if within else (0, total(self.shapes))
         listed, first = [], 0
@@ -81,5 +81,5 @@ class FlatLayout:
 
 
 def _group(rule: ParameterRule) -> tuple[bool, float, float]:
-    """Return the sort key of an update rule. Equal rules have equal keys."""
+    """Return the sort key of an update rule. Rules with equal keys become adjacent."""
     return not rule.lars_adapt, -rule.decay, -rule.lr_multiplier

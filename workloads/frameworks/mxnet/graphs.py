@@ -1,4 +1,4 @@
-"""Models on `mxnet.sym` or `mxnet.nd`, and compiled graphs of their functions."""
+"""Models on `mxnet.sym` or `mxnet.nd`, and compiled graphs of their passes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from workloads.api import Array
 from workloads.frameworks.mxnet.flat import Shapes
 
 Tensor = Any
-"""A symbol, or an array if operators are called individually."""
+"""Symbol of a compiled graph, or an array if operators are called individually."""
 Inputs = Mapping[str, Tensor]
 
 
 class Model:
-    """Network. `bound` returns a copy that computes with arrays or symbols."""
+    """Network. `bound` returns a copy of the network that computes with arrays or symbols."""
 
     shapes: Shapes
     """Shapes of the parameters by name. The names are the same in all frameworks."""
@@ -27,10 +27,10 @@ class Model:
     F: ModuleType
     """`mxnet.sym` or `mxnet.nd`. `bound` sets this module."""
     arrays: Inputs
-    """Parameters, running statistics, and constants by name. `bound` sets them."""
+    """Parameters, running statistics, and constants by name. `bound` sets this attribute."""
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """Return the shapes of the trained parameters as the model reads them.
+        """Return the shapes of the arrays in which the model reads the trained parameters.
 
         The shapes are in the order of the flat vector.
 
@@ -40,7 +40,7 @@ class Model:
         return shapes
 
     def constants(self) -> dict[str, Array]:
-        """Return arrays that never change, by name."""
+        """Return the constant arrays of the model by name."""
         return {}
 
     def bound(self, F: ModuleType, arrays: Inputs) -> Self:
@@ -51,18 +51,18 @@ class Model:
 
 
 Function = Callable[[Any, Inputs], Mapping[str, Tensor]]
-"""Function from a bound model and the arrays of a batch to results by name."""
+"""Function of a bound model and the arrays of a batch that returns results by name."""
 
 
 class Graphs:
-    """Compiled graphs of a function of a model, one per set of shapes.
+    """Compiled graphs of a function of a model, one graph per set of shapes.
 
-    A graph is compiled with static memory. Without compilation, the operators are called
-    individually.
+    By default, each graph has statically allocated memory. Without compilation, the operators are
+    called individually.
 
-    A graph that is used for alternating shapes would plan its memory again at every change. With
-    many shapes, static memory for each shape would be too large. `fixed=False` is for many shapes:
-    a single graph plans its memory again at every change.
+    With many shapes, static memory for each shape would be too large. `fixed=False` therefore
+    compiles a single graph for all shapes. The single graph plans its memory again whenever the
+    shapes change.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Graphs:
     ) -> None:
         self.model, self.function, self.compiled, self.fixed = model, function, compiled, fixed
         self.programs: dict[tuple[Any, ...], tuple[mx.nd.CachedOp, list[str], list[str]]] = {}
-        """For each set of shapes: the graph, the names of its inputs in order, and the names of its
-        outputs in order.
+        """Graph, input names, and output names for each set of shapes. The names are in the
+        order of the graph.
         """
 
     def __call__(self, arguments: Inputs, data: Inputs) -> dict[str, mx.nd.NDArray]:
@@ -94,7 +94,7 @@ class Graphs:
         return self.function(model.bound(mx.sym, arrays), batch)
 
     def _program(self, data: Inputs) -> tuple[mx.nd.CachedOp, list[str], list[str]]:
-        """Return the graph for these shapes, and the names of its inputs and outputs."""
+        """Return the graph for the shapes of `data`, and the names of its inputs and outputs."""
         key = tuple(array.shape for array in data.values()) if self.fixed else ()
         if key not in self.programs:
             results = self.symbols(data)

@@ -1,11 +1,11 @@
 """Base of the MXNet trainers of convolutional networks, with batch norm statistics.
 
-MXNet updates the running variance in the backward pass, with the biased variance of n values. The
-`running_var` of a checkpoint is the unbiased variance, as in TensorFlow, PyTorch and JAX. The
-unbiased variance is n / (n - 1) times the biased variance. Therefore, during a segment of steps,
-MXNet updates the statistic divided by this quotient. The image size determines n. If the image size
-changes between steps, the array is first multiplied by the old quotient and then divided by the new
-quotient.
+MXNet updates the running variance in the backward pass, with the biased variance of n activations.
+The `running_var` of a checkpoint is the unbiased variance, as in TensorFlow, PyTorch and JAX. The
+unbiased variance is n / (n - 1) times the biased variance. During a sequence of steps, MXNet
+therefore updates the running variance divided by the quotient n / (n - 1). The image size
+determines n. If the image size changes between steps, the array is first multiplied by the old
+quotient and then divided by the new quotient.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ DataShapes = tuple[tuple[str, tuple[int, ...]], ...]
 class ImageReplica(Replica):
     """Replica with two copies of the running statistics.
 
-    Evaluation reads one copy of the statistics, and training updates the second copy.
+    Evaluation reads the first copy of the running statistics, and training updates the second copy.
     """
 
     def __init__(
         self, model: ImageModel, layout: FlatLayout, adds: bool, context: mx.Context
     ) -> None:
         super().__init__(model, layout, adds, context)
-        # The size is at least 1, because a model may have no running statistics, but an MXNet array
-        # must not be empty.
+        # The size is at least 1, because an MXNet array must not be empty, even if the model has no
+        # running statistics.
         values = max(1, total(model.statistics))
         self.statistics, self.moving = (mx.nd.zeros((values,), ctx=context) for _ in range(2))
         self.of_evaluation = {**self._arguments, **views(self.statistics, model.statistics)}
         self.of_training = {**self._arguments, **views(self.moving, model.statistics)}
         self.shapes: DataShapes = ()
-        """Batch shapes for whose quotient the values in `moving` are divided."""
+        """Batch shapes that determine the quotient by which `moving` is currently divided."""
         self.quotients: dict[DataShapes, mx.nd.NDArray] = {}
-        """Quotients of each set of batch shapes, as arrays on this context."""
+        """Quotients for each set of batch shapes, as arrays on this context."""
 
     def arguments(self, training: bool) -> Inputs:
         return self.of_training if training else self.of_evaluation
@@ -69,13 +69,13 @@ class ImageTrainer(ModelTrainer):
             self.quotient(self._largest())
 
     def build_replica(self, context: mx.Context) -> ImageReplica:
-        """Allocate the arrays of a context, including running statistics."""
+        """Allocate the parameters, gradients, and running statistics of a context."""
         return ImageReplica(self.model, self.layout, self.adds_gradients, context)
 
     def load_weights(self, weights: Iterable[tuple[str, Array]]) -> None:
         """Load parameters and running statistics.
 
-        Running means that are missing in `weights` start at 0, and running variances start at 1.
+        Running means that are missing in `weights` are set to 0, and running variances to 1.
         """
         first = {
             name: np.full(shape, float(name.endswith("var")))
@@ -89,9 +89,10 @@ class ImageTrainer(ModelTrainer):
         self._set_statistics(list(first.values()))
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run one optimizer step per item, then average the replicas' running statistics.
+        """Run one optimizer step per list of batches, then average the running statistics.
 
-        The average does not influence training.
+        The running statistics are averaged over the replicas. The average does not influence
+        training.
         """
         if not self.model.statistics:
             return super().train(steps, first_step)
@@ -111,8 +112,8 @@ class ImageTrainer(ModelTrainer):
     def pieces(self, replica: Replica, batch: Batch, training: bool) -> Iterator[Inputs]:
         """Yield the arrays of each micro-batch of a batch.
 
-        For training, the running statistics are first divided by the quotient for the shapes of
-        these arrays.
+        For training, the method first divides the running statistics by the quotient for the shapes
+        of the micro-batch.
         """
         for data in super().pieces(replica, batch, training):
             if training:
@@ -126,21 +127,21 @@ class ImageTrainer(ModelTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def _largest(self) -> DataShapes:
-        """Return the array shapes of a micro-batch of the largest batch."""
+        """Return the shapes of the arrays in a micro-batch of the largest batch."""
         shapes = self.largest_shapes()
         return tuple(
             (name, (self.piece_size(shape[0], True), *shape[1:])) for name, shape in shapes.items()
         )
 
     def largest_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the array shapes of the largest batch in the training pass, by name."""
+        """Return the shapes of the largest batch's arrays in the training pass, by name."""
         specs = self.workload.shapes()[0]
         return {name: specs[name].shape for name in self.inputs}
 
     def _divide_for(self, replica: ImageReplica, shapes: DataShapes) -> None:
-        """Divide the training copy of the running statistics by the quotient of these shapes.
+        """Divide the training copy of the running statistics by the quotient for `shapes`.
 
-        The new quotient replaces the previous quotient.
+        The copy is first multiplied by the previous quotient.
         """
         if not self.model.statistics:
             return

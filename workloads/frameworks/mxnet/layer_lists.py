@@ -1,6 +1,7 @@
 """Networks of `workloads.common.networks.layer_lists` in MXNet, in NCHW layout.
 
-Shapes: B images, S pixels per side, C channels, h × w cells of a feature map, K classes.
+The shapes use these symbols: B images, S pixels per side, C channels, h × w cells of a feature map,
+K classes.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class LayerNetwork(ImageModel):
                 weight, bias = (
                     F.cast(inputs[f"{name}.{kind}"], self.dtype) for kind in ("weight", "bias")
                 )
-                # also flattens a feature map
+                # FullyConnected also flattens a feature map.
                 x = F.FullyConnected(x, weight, bias, num_hidden=outputs)
                 return rectified(F, x) if relu else x
             case layer_lists.Concatenation(branches):

@@ -1,6 +1,7 @@
 """Layers of convolutional networks in MXNet, in NCHW layout.
 
-Internally, oneDNN groups channels into blocks. Shapes: B images of a replica, S pixels per side.
+Internally, oneDNN groups channels into blocks. The shapes use these symbols: B images of a replica,
+S pixels per side.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from workloads.frameworks.mxnet.flat import Shapes
 from workloads.frameworks.mxnet.graphs import Model, Tensor
 
 Layer = Any
-"""A convolution of `workloads.common.networks`, from a residual trunk or a layer list."""
+"""Convolution of `workloads.common.networks`, from a residual trunk or a layer list."""
 Block = Any
-"""A residual block of a workload, with the attributes `convolutions` and `shortcut`. The
-shortcut may be None.
+"""Residual block of a workload, with the attributes `convolutions` and `shortcut`. `shortcut`
+may be None.
 """
 
 BLOCK = 16
-"""Number of channels per block of oneDNN with AVX-512."""
+"""Number of channels per block that oneDNN uses with AVX-512."""
 
 
 class ImageModel(Model):
@@ -35,15 +36,17 @@ class ImageModel(Model):
 
     scale: tuple[float, ...]
     shift: tuple[float, ...]
-    """Shift of the network's input. Pixels of 0 … 255 are multiplied by `scale`, and `shift` is
-    added.
+    """Shift in the normalization of images. Pixel values of 0 … 255 are multiplied by `scale`, and
+    `shift` is added.
     """
     epsilon: float
     momentum: float
-    """Weight of the old running statistic in the update of a batch norm's running statistic."""
+    """Weight of the previous running statistic in the update of a batch norm's running
+    statistic.
+    """
     frozen_norms = False
-    """Whether batch norms are frozen. The scale and shift of a frozen norm include the running
-    statistics.
+    """Whether batch norms are frozen. The running statistics of a frozen batch norm are merged into
+    its scale and shift.
     """
 
     def __init__(self, shapes: Shapes, statistics: Shapes, half: bool, on_cpu: bool) -> None:
@@ -57,8 +60,8 @@ class ImageModel(Model):
         """Return the normalized images in NCHW layout, (B, 3, S, S)."""
         F = self.F
         images = F.transpose(F.cast(images, "float32"), (0, 3, 1, 2))
-        # A 1×1 convolution normalizes the images, because `broadcast_sub` is 14 times as slow as
-        # the convolution.
+        # A 1×1 convolution normalizes the images, because `broadcast_sub` is 14 times as slow as a
+        # 1×1 convolution.
         images = F.Convolution(
             images, self.arrays["scale"], self.arrays["shift"], kernel=(1, 1), num_filter=3
         )
@@ -68,12 +71,12 @@ class ImageModel(Model):
         """Apply the stem, a max pool and the residual blocks to normalized images.
 
         Returns:
-            The feature map of the last block.
+            The output feature map of the last block.
         """
         return self.stage_maps(x, stem, blocks)[-1]
 
     def stage_maps(self, x: Tensor, stem: Layer, blocks: Iterable[Block]) -> list[Tensor]:
-        """Return the last feature map of every stage of `trunk`, the finest map first."""
+        """Return the last feature map of every stage of `trunk`, with the finest map first."""
         maps: dict[str, Tensor] = {}
         x = self.unit(x, stem, relu=True)
         x = self.F.Pooling(
@@ -92,7 +95,7 @@ class ImageModel(Model):
         return rectified(self.F, out + shortcut)
 
     def unit(self, x: Tensor, layer: Layer, relu: bool) -> Tensor:
-        """Apply a convolution, its batch norm if it has one, and ReLU if `relu` is set."""
+        """Apply a convolution, the batch norm of the layer (if any), and ReLU with `relu`."""
         F, inputs = self.F, self.arrays
         x = self.convolution(x, layer)
         if layer.norm is None or self.frozen_norms:
@@ -106,7 +109,7 @@ class ImageModel(Model):
             "name": layer.norm,
         }
         if self.on_cpu and not _keeps_blocks(layer):
-            # `reshape` converts the feature map to plain NCHW order. Batch norm then selects its
+            # `reshape` converts the feature map to plain NCHW order. Batch norm can then select its
             # layout.
             arrays[0] = F.reshape(x, (0, 0, 0, 0))
         elif self.on_cpu and relu:
@@ -115,11 +118,11 @@ class ImageModel(Model):
         return rectified(F, x) if relu else x
 
     def convolution(self, x: Tensor, layer: Layer) -> Tensor:
-        """Apply a convolution without batch norm.
+        """Apply a convolution without a separate batch norm.
 
-        A bias is added if the layer has no batch norm. The scale of a frozen norm is multiplied
-        into the weights, because the weights are much smaller than the feature maps. The shift of a
-        frozen norm is added.
+        A bias is added if the layer has no batch norm. The scale of a frozen batch norm is
+        multiplied into the weights, because the weights are much smaller than the feature maps. The
+        shift of a frozen batch norm is added as a bias.
         """
         F, inputs = self.F, self.arrays
         frozen = self.frozen_norms and layer.norm is not None
@@ -151,12 +154,12 @@ class ImageModel(Model):
 def _keeps_blocks(layer: Layer) -> bool:
     """Check whether a convolution's output has the same channel blocks as its gradient.
 
-    With AVX-512, oneDNN uses blocks of 16 channels if the numbers of inputs and outputs are
+    With AVX-512, oneDNN uses blocks of 16 channels if the numbers of input and output channels are
     multiples of 16, and blocks of 8 channels otherwise. After a convolution from 24 to 48 channels,
     the feature map and the gradient of a batch norm have different blocks. Batch norm with ReLU
     then fails with "could not create a primitive descriptor iterator". Batch norm without ReLU uses
-    a reference kernel that is 100 times as slow. The three input channels of a stem cause no
-    problem.
+    a reference kernel that is 100 times as slow as oneDNN's kernel. The three input channels of a
+    stem cause no problem.
     """
     return bool(layer.inputs == 3 or layer.inputs % BLOCK == 0 or layer.outputs % BLOCK != 0)
 
@@ -164,6 +167,7 @@ def _keeps_blocks(layer: Layer) -> bool:
 def rectified(F: ModuleType, x: Tensor) -> Tensor:
     """Apply the ReLU of oneDNN.
 
-    `F.relu` is a slower MXNet operator that converts feature maps to plain order and back.
+    The MXNet operator `F.relu` is slower than oneDNN's ReLU, because it converts feature maps to
+    plain order and back.
     """
     return F.Activation(x, act_type="relu")

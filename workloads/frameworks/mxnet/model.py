@@ -1,7 +1,7 @@
 """Generic MXNet trainer.
 
-The trainer creates a model on every context, divides batches into micro-batches, runs steps and
-predictions, and saves and restores the training state.
+The trainer creates a model on every context, divides batches into micro-batches, and runs steps and
+predictions. The trainer also saves and restores parameters and optimizer state.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Replica:
         )
         frozen = {name: mx.nd.zeros(shape, ctx=context) for name, shape in layout.frozen.items()}
         self.parameters = {**views(self.flat, layout.shapes), **frozen}
-        """All parameters by name. The names are the same in all frameworks."""
+        """All parameters by name, including frozen parameters. The names are the same in all
+        frameworks.
+        """
         shapes = model.arguments(layout.shapes)
         trained, gradients = views(self.flat, shapes), views(self.gradient, shapes)
         mx.autograd.mark_variables(
@@ -57,7 +59,7 @@ class Replica:
         self._arguments = {**trained, **frozen, **constants}
 
     def arguments(self, training: bool) -> Inputs:
-        """Return all arrays that the model reads except the arrays of a batch."""
+        """Return all arrays that the model reads, except the arrays of a batch."""
         return self._arguments
 
 
@@ -65,8 +67,8 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     """Trainer of a model on all devices of this process.
 
     Subclasses define `build_model`, `loss` and `outputs`. `loss` and `outputs` call operators of
-    `model.F`, which is `mxnet.sym` if graphs are compiled and `mxnet.nd` otherwise. The loss has
-    the shape (1,). The first axis of each output is the samples.
+    `model.F`. `model.F` is `mxnet.sym` if graphs are compiled, and `mxnet.nd` otherwise. The loss
+    has the shape (1,). The first axis of each output array is the sample axis.
     """
 
     workload: Any
@@ -79,26 +81,26 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     # -------------------------------------------------------------------------------------------
 
     def build_model(self, half: bool, on_cpu: bool) -> Model:
-        """Return the model, in float16 if `half` is set.
+        """Return the model, in float16 with `half`.
 
-        If `on_cpu` is set, the model uses operators that are faster on CPUs.
+        With `on_cpu`, the model uses operators that are faster on CPUs.
         """
         raise NotImplementedError
 
     def build_replica(self, context: mx.Context) -> Replica:
-        """Allocate the arrays of a context."""
+        """Allocate the parameters, gradients, and constants of a context."""
         return Replica(self.model, self.layout, self.adds_gradients, context)
 
     def training_pass(self, model: Any, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the loss as the result of the training graphs."""
+        """Return the loss, which is the result of the training graphs."""
         return {"loss": self.loss(model, batch)}
 
     def evaluation_pass(self, model: Any, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the outputs as the results of the evaluation graphs."""
+        """Return the outputs, which are the results of the evaluation graphs."""
         return self.outputs(model, batch)
 
     def piece_size(self, samples: int, training: bool) -> int:
-        """Return the number of samples in a micro-batch of a batch with `samples` samples."""
+        """Return the micro-batch size for a batch of `samples` samples."""
         return samples // self.update_settings.accumulation_steps if training else samples
 
     def parameter_rule(self, name: str) -> ParameterRule:
@@ -113,10 +115,10 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
 
     @property
     def adds_gradients(self) -> bool:
-        """Return whether the backward pass adds gradients instead of overwriting them.
+        """Return whether the backward pass adds to the gradients instead of overwriting them.
 
         Adding is necessary for several micro-batches, and for parameters that a step may not use.
-        The gradients start at 0.
+        The gradients are set to 0 before each step.
         """
         return (
             self.update_settings.accumulation_steps > 1
@@ -179,7 +181,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     def _warm_up(self) -> None:
         """Run each pass of the run's mode once for every shape.
 
-        Evaluation passes run on each context.
+        The evaluation pass runs on each context.
         """
         mode, dummy = self.settings.mode, self.dummy_batch
         for specs in self.workload.shapes() if mode != "inference" else ():
@@ -206,7 +208,8 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
         """Enqueue an optimizer step, and return the loss (1,) of each replica.
 
-        With `update=async`, the gradients are pushed to the parameter server instead of an update.
+        With `update=async`, the step pushes the gradients to the parameter server and does not
+        update the parameters.
         """
         losses = self.backward(batches)
         if self.exchange is not None:
@@ -220,7 +223,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     def gradients(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
         """Enqueue a step without an update, and return the loss of each replica.
 
-        The next backward pass clears the gradients.
+        The next backward pass discards the gradients.
         """
         losses = self.backward(batches)
         self.optimizer.reduce()
@@ -229,7 +232,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     def backward(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
         """Write the gradients of each replica to its flat vector.
 
-        Returns the share of each replica in the loss.
+        The method returns the share of each replica in the loss.
         """
         return [self._backward(number, batch) for number, batch in enumerate(batches)]
 
@@ -261,7 +264,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
             yield {name: array[first : min(first + size, samples)] for name, array in data.items()}
 
     def call(self, replica: Replica, data: Inputs, training: bool) -> dict[str, mx.nd.NDArray]:
-        """Return the loss (1,) of a micro-batch in training, or its outputs in evaluation."""
+        """Return the loss (1,) of a micro-batch in training, or the outputs in evaluation."""
         graphs = self.training_graphs if training else self.evaluation_graphs
         return graphs(replica.arguments(training), data)
 
@@ -280,7 +283,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return self.run(self.gradients(batches) for batches in steps)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the size of the flat fp32 gradient vector, which a single reduction sums."""
+        """Return the size of the flat fp32 gradient vector, which a single all-reduce sums."""
         return GradientAllReduceInfo(
             FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1
         )

@@ -12,9 +12,9 @@ def layer_norm(
 ) -> Tensor:
     """Normalize x (R, size) along its last axis, then apply `weight` and `bias` (size,).
 
-    Sums and copies along an axis are computed as matrix products with ones, so that their gradients
-    are matrix products too. On a CPU, the gradient of `LayerNorm` is four times as slow as these
-    products.
+    Sums and copies along an axis are computed as matrix products with ones. The gradients of these
+    products are matrix products, too. On a CPU, the gradient of MXNet's `LayerNorm` is four times
+    as slow as these matrix products.
     """
     copy = F.ones_like(F.reshape(weight, (-1, 1)))
     mean = F.reshape(copy, (1, -1)) / size

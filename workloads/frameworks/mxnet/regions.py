@@ -1,13 +1,13 @@
 """ROIAlign over the levels of a pyramid, and non-maximum suppression, in MXNet.
 
 ROIAlign follows He et al. 2017 and the reference implementation of the paper: no half-pixel shift,
-two samples in each direction of a bin, regions at least one cell wide. On a CPU, each bin is a row
-of a sparse matrix with the weights of 16 cells, and the matrix is multiplied by all cells.
-`contrib.ROIAlign` with its backward pass is 7 times as slow as the sparse matrix, because its
-backward pass processes the planes of a map sequentially.
+two samples in each direction of a bin, and regions that are at least one cell wide. On a CPU, each
+bin is a row of a sparse matrix with the weights of 16 cells, and the matrix is multiplied by all
+cells. `contrib.ROIAlign` with its backward pass is 7 times as slow as the sparse matrix, because
+the backward pass of `contrib.ROIAlign` processes the channels of a feature map sequentially.
 
-Shapes: B images, R regions per image, N = B·R, C channels, K cells of all levels of an image, row
-by row, starting with the finest level.
+The shapes use these symbols: B images, R regions per image, N = B·R, C channels, K cells of all
+levels of an image, row by row, starting with the finest level.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ MapShapes = Sequence[tuple[int, int]]
 SAMPLES = 2
 """Number of samples in each direction of a bin."""
 CORNERS = 2 * SAMPLES
-"""Number of cells per axis that a bin reads. A bin may read the same cell twice."""
+"""Number of feature map cells per axis that a bin reads. A bin may read the same cell twice."""
 MAX_VALUES = 2**31 - 1
-"""Maximum number of values in a matrix, including zeros. MXNet's packages use 32-bit sizes."""
+"""Maximum number of elements in a matrix, including zeros. MXNet's packages use 32-bit sizes."""
 
 
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float, context: mx.Context) -> Int64s:
     """Return the indices of the boxes (n, 4) that remain after non-maximum suppression.
 
-    The best box is first. A box is dropped if a kept box with a higher score overlaps it by more
-    than `most_iou`. For equal scores, the first box is kept. MXNet's operator receives the ranks of
-    the boxes instead of their scores, so the result does not depend on how it sorts equal or
-    negative scores.
+    The indices are sorted by score, with the best box first. A box is dropped if a kept box with a
+    higher score overlaps it by more than `most_iou`. For equal scores, the first box is kept.
+    MXNet's operator receives the ranks of the boxes instead of their scores, so the indices do not
+    depend on how the operator sorts equal or negative scores.
     """
     order = np.argsort(-scores, kind="stable")
     rows = np.empty((len(boxes), 6), np.float32)
@@ -55,18 +55,18 @@ def suppress(boxes: Float32s, scores: Float32s, most_iou: float, context: mx.Con
 
 
 class Pool(Protocol):
-    """Pooling of regions of cells, with its gradient."""
+    """Pooling of regions of feature map cells, with its gradient."""
 
     def __call__(self, cells: mx.nd.NDArray) -> mx.nd.NDArray:
         """Return the pooled regions (N, side², C) of cells (B, K, C).
 
-        Autograd does not record this operation.
+        Autograd does not record the pooling.
         """
 
     def back(self, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """Return the gradient of the cells (B, K, C).
+        """Return the gradient with respect to the cells (B, K, C).
 
-        `gradient` is the gradient of the regions that the last call pooled.
+        `gradient` is the gradient with respect to the regions that the last call pooled.
         """
 
 
@@ -126,8 +126,8 @@ class BySamples:
         flat, total, first = gradient.reshape((-1, self.shape[2])), None, 0
         for matrix in self.matrices:
             last = first + matrix.shape[0]
-            # On large maps, a transposed product with a dense result is 30 times as slow as this
-            # product with a sparse result.
+            # On large feature maps, a transposed product with a dense result is 30 times as slow as
+            # this product with a sparse result.
             part = mx.nd.sparse.dot(matrix, flat[first:last], transpose_a=True).tostype("default")
             total, first = part if total is None else total + part, last
         assert total is not None, "no regions"
@@ -139,8 +139,8 @@ def samples(
 ) -> tuple[Int64s, Float32s]:
     """Return the cells that each bin reads, and their weights.
 
-    Cells are indices into the cells of all images (B·K). Both arrays have the shape (N, side, side,
-    4, 4).
+    A cell is an index into the cells of all images (B·K). Both arrays have the shape (N, side,
+    side, 4, 4).
     """
     flat, chosen = boxes.reshape(-1, 4), level.reshape(-1)
     sizes = np.array(shapes, np.int64)
@@ -163,8 +163,8 @@ def _lines(low: Float32s, high: Float32s, cells: Int64s, side: int) -> tuple[Int
     Both arrays have the shape (N, side, 4).
 
     The regions extend from `low` to `high` (N,) on an axis of `cells` (N,) cells. A sample that is
-    more than one cell outside of the map has weight 0. A sample that is less than one cell outside
-    of the map is moved to the map's edge.
+    more than one cell outside of the feature map has weight 0. A sample that is less than one cell
+    outside of the feature map is moved to the map's edge.
     """
     size = np.maximum(high - low, np.float32(1)) / np.float32(side)
     inner = (np.arange(SAMPLES, dtype=np.float32) + np.float32(0.5)) / np.float32(SAMPLES)

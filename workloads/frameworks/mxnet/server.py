@@ -5,13 +5,13 @@ each worker pushes. Key 0 is the flat vector of all trained parameters. The serv
 vector with the suite's optimizers. MXNet sends the optimizer between the processes of a run as a
 pickle, which contains settings and a layout.
 
-MXNet has no other communication between processes. Therefore, gathered and broadcast arrays are
-also sent through the store. Each worker has a key after key 0. A worker pushes fixed-size pieces of
-bytes to its key, and the server copies them.
+MXNet has no other communication between processes. Gather and broadcast therefore also send their
+arrays through the store. Each worker has a key after key 0. A worker pushes fixed-size chunks of
+bytes to its key, and the server copies the chunks.
 
 With `update=sync`, the store has the type `dist_sync`. The servers of the store, one per host,
-return the sum of the pushes of all workers. Gathered and broadcast arrays are also sent as sums:
-each worker has a row, to which all other workers add zeros.
+return the sum of the pushes of all workers. Gather and broadcast also use these sums: each worker
+has a row of an array, to which all other workers add zeros.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ ROLE_VARIABLE = "SUITE_STORE_ROLE"
 WEIGHTS = 0
 """Key of the weights. Worker r writes to key 1 + r."""
 ROWS = 1 << 20
-"""Key through which arrays are gathered as sums."""
+"""Key of the sums through which arrays are gathered."""
 PIECE = 1 << 16
-"""Number of float32 values per piece: 256 KiB. The first value is the number of bytes in this piece
-and all later pieces.
+"""Number of float32 elements per chunk: 256 KiB. The first element is the number of bytes in this
+chunk and all later chunks.
 """
 
 
@@ -47,7 +47,7 @@ def serve() -> None:
 
 
 class ServerUpdate(mx.optimizer.Optimizer):
-    """Optimizer that the server runs for each push."""
+    """MXNet optimizer that the server runs for each push."""
 
     def __init__(self, settings: OptimizerSettings, layout: FlatLayout) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class ServerUpdate(mx.optimizer.Optimizer):
         """Apply a push. An error terminates the process.
 
         A push to the key of the weights contains gradients and metadata, and updates the weights
-        and their metadata. A push to any other key is copied.
+        and their metadata. A push to any other key overwrites the array of the key.
         """
         try:
             if index == WEIGHTS:
@@ -121,7 +121,7 @@ class Meeting:
     def _exchanged(self, text: bytes) -> list[bytes]:
         """Return the bytes of every worker on all workers.
 
-        The bytes are sent in pieces until the longest message is complete. This call is collective.
+        The bytes are sent in chunks until the longest message is complete. This call is collective.
         """
         messages = [b""] * self._workers
         capacity, first, longest = 4 * (PIECE - 1), 0, 1
@@ -138,7 +138,7 @@ class Meeting:
         return messages
 
     def _turn(self, piece: Array) -> list[Array]:
-        """Send a piece, float32 (PIECE,), and return the pieces of all workers.
+        """Send a chunk, float32 (PIECE,), and return the chunks of all workers.
 
         This call is collective.
         """
@@ -154,7 +154,7 @@ class Meeting:
 
 
 class SyncStore(Meeting):
-    """Store that sums over processes: the CPU devices of a host, or several hosts."""
+    """Store that sums over processes: processes of a host's CPU devices, or several hosts."""
 
     def __init__(self, worker: int, workers: int) -> None:
         super().__init__("dist_sync", worker, workers)
@@ -169,10 +169,10 @@ class SyncStore(Meeting):
         return self._store
 
     def _turn(self, piece: Array) -> list[Array]:
-        """Exchange pieces as sums, with two bytes per float32 value.
+        """Exchange chunks as sums, with two bytes per float32 element.
 
         Two bytes are a small integer, which remains exact in a float32 sum with zeros. Four
-        arbitrary bytes interpreted as float32 would not remain exact.
+        arbitrary bytes, interpreted as float32, would not remain exact.
         """
         rows = np.zeros((self._workers, 2 * PIECE), np.float32)
         rows[self._worker] = piece.view(np.uint16)
@@ -183,7 +183,7 @@ class SyncStore(Meeting):
 
 
 class Store(Meeting):
-    """Connection of a worker to the server and to all other workers.
+    """Connection of a worker to the parameter server and to all other workers.
 
     The class implements `workloads.api.ParameterServerTransport`.
     """
@@ -221,15 +221,18 @@ class Store(Meeting):
         )
 
     def _turn(self, piece: Array) -> list[Array]:
-        """Write this worker's key and read the keys of all workers. This call is collective."""
+        """Write to this worker's key and read the keys of all workers.
+
+        This call is collective.
+        """
         local, pieces = mx.nd.zeros((PIECE,)), [mx.nd.zeros((PIECE,)) for _ in range(self._workers)]
         self._store.push(1 + self._worker, mx.nd.from_numpy(piece))
         self._store.pull(1 + self._worker, out=local)
-        local.wait_to_read()  # waits until the push has arrived
+        local.wait_to_read()  # The call waits until the push has arrived.
         self._store._barrier()
         for rank, received in enumerate(pieces):
             self._store.pull(1 + rank, out=received)
         pulled = [received.asnumpy() for received in pieces]
-        # All workers must have read this piece before any worker writes its next piece.
+        # All workers must have read this chunk before any worker writes its next chunk.
         self._store._barrier()
         return pulled

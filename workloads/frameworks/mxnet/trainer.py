@@ -1,8 +1,8 @@
-"""Base of every MXNet trainer: contexts, step queue, results, and errors.
+"""Base of every MXNet trainer: contexts, step queue, outputs, and errors.
 
-A process runs the replica of one CPU device, or the replicas of all GPUs of a host, with one
-context per replica. MXNet's engine is asynchronous. Calls only enqueue work, and the worker thread
-of each context executes it in order. Errors are raised when a result is read.
+A process runs the replica of one CPU device, or the replicas of all GPUs of a host. Each replica
+has an MXNet context. MXNet's engine is asynchronous. Calls only enqueue work, and the worker thread
+of each context executes the work in order. Errors are raised when a result is read.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from workloads.frameworks.mxnet.server import Meeting, SyncStore
 T = TypeVar("T")
 
 QUEUED_STEPS = 2
-"""Maximum number of steps in the engine's queue. The limit bounds the memory of queued batches.
-When a step is enqueued, the loss of an earlier step is read.
+"""Maximum number of steps in the engine's queue. The maximum limits the memory of queued
+batches. When a step is enqueued, the loss of an earlier step is read.
 """
 _OUT_OF_MEMORY = (
     "failed to allocate",
@@ -47,7 +47,7 @@ def one_thread_here() -> None:
     The worker threads of the contexts keep their OpenMP threads. If the calling thread also created
     OpenMP threads, libgomp would count more threads than cores. All threads would then sleep at
     barriers instead of spinning. With sleeping threads, the Mask R-CNN demo on two cores trained 35
-    images/s instead of 117 (AMD EPYC, same losses).
+    images/s instead of 117 images/s (AMD EPYC, same losses).
     """
     mx.base.check_call(mx.base._LIB.MXSetNumOMPThreads(1))
 
@@ -59,14 +59,14 @@ class MXNetTrainer(Trainer):
     """
 
     store: Meeting | None = None
-    """Connection to the other processes of the run. None if there is only one process, or before
-    the connection is open.
+    """Connection to the other processes of the run. The attribute is None if the run has only one
+    process, or before the process has connected.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        # CPU contexts have different numbers, because each number has a separate worker thread with
-        # OMP_NUM_THREADS OpenMP threads.
+        # Each CPU context has a different number, because MXNet starts a separate worker thread
+        # with OMP_NUM_THREADS OpenMP threads for each number.
         self.contexts = [
             mx.gpu(int(name.partition(":")[2] or 0)) if name.startswith("cuda") else mx.cpu(number)
             for number, name in enumerate(worker.devices)
@@ -80,20 +80,20 @@ class MXNetTrainer(Trainer):
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
         """Enqueue an optimizer step and return each replica's share of the loss, (1,).
 
-        The share is the sum of the replica's loss terms / global_weight_sum.
+        The share is the sum of the replica's loss terms / `global_weight_sum`.
         """
         raise NotImplementedError
 
     def run_loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Return each replica's share of the loss without an update."""
+        """Enqueue a forward pass without an update, and return each replica's loss share."""
         raise NotImplementedError
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         """Enqueue an evaluation batch on a local replica.
 
         Returns:
-            The output arrays of each micro-batch by name. The caller joins them along the first
-            axis.
+            The output arrays of each micro-batch by name. The caller joins the micro-batches along
+            the first axis.
         """
         raise NotImplementedError
 
@@ -141,9 +141,10 @@ class MXNetTrainer(Trainer):
         )
 
     def of_all(self, arrays: Arrays) -> Arrays:
-        """Gather arrays with one row per process under `update=sync`, else with a single row.
+        """Gather arrays over processes. This call is collective.
 
-        This call is collective.
+        With `update=sync`, each array has one row per process. Otherwise, each array has a single
+        row.
         """
         if not isinstance(self.store, SyncStore):
             return {name: array[None] for name, array in arrays.items()}
@@ -153,8 +154,8 @@ class MXNetTrainer(Trainer):
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Yield each batch with its outputs.
 
-        All contexts compute the next batches while the caller reads the outputs of the current
-        batches.
+        All contexts compute the outputs of the next batches while the caller reads the outputs of
+        the current batches.
         """
         running: list[tuple[Batch, dict[str, list[mx.nd.NDArray]]]] = []
         with memory_errors():
@@ -194,7 +195,7 @@ class MXNetTrainer(Trainer):
 def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:
     """Run generators alternately and return their results.
 
-    Each generator yields before it waits for its context, so that every context has queued work
+    Each generator yields before it waits for its context. Every context therefore has queued work
     before the first wait.
     """
     results: dict[int, T] = {}
@@ -213,8 +214,8 @@ def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:
 def memory_errors() -> Iterator[None]:
     """Convert MXNet's out-of-memory errors to MemoryError.
 
-    MXNet raises out-of-memory errors as MXNetError with a native stack trace, or as errors directly
-    from C++.
+    MXNet raises out-of-memory errors either as MXNetError with a native stack trace, or as C++
+    errors.
     """
     try:
         yield
@@ -238,7 +239,7 @@ def _read(parts: list[mx.nd.NDArray], steps: int) -> float:
 
 
 def _fetch(item: tuple[Batch, dict[str, list[mx.nd.NDArray]]]) -> tuple[Batch, Arrays]:
-    """Copy the outputs of a batch to the host."""
+    """Return a batch with its outputs, copied to the host."""
     batch, outputs = item
     return batch, {
         name: np.concatenate([part.asnumpy() for part in parts]) for name, parts in outputs.items()

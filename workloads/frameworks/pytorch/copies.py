@@ -15,7 +15,7 @@ from workloads.api import Array, Batch
 
 
 def pinned(batches: Iterable[list[Batch]], device: torch.device) -> Iterator[list[Batch]]:
-    """Yield the batches with their arrays in pinned memory.
+    """Yield the batches with their arrays in pinned host memory.
 
     PyTorch reuses pinned memory only after all copies from it are complete.
     """

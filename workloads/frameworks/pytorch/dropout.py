@@ -1,6 +1,6 @@
 """Hashed dropout in PyTorch.
 
-On CPUs, NumPy computes the masks. On a GPU, the same hash runs on the device, and most masks are
+On CPUs, NumPy computes the masks. On a GPU, the device computes the same hash, and most masks are
 never stored in memory.
 """
 
@@ -26,7 +26,7 @@ def multipliers(keys: Tensor, label: str, positions: int, width: int, rate: floa
 def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
     """Compute `workloads.common.dropout.multipliers_at` for int64 keys.
 
-    The computation runs on the device of the keys and positions.
+    The computation runs on the device of `keys` and `positions`.
     """
     if keys.device.type == "cpu":
         return torch.from_numpy(
@@ -37,7 +37,7 @@ def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate
 
 @dataclass(frozen=True)
 class Places:
-    """Keys and positions of rows, which determine the dropout masks."""
+    """Keys and positions of the rows of activations, which determine the dropout masks."""
 
     keys: Tensor
     """Key of each row, (R,) int64. `positions` has the same shape and data type."""
@@ -47,7 +47,7 @@ class Places:
     def dropped(self, y: Tensor, label: str, added: Tensor | None = None) -> Tensor:
         """Apply dropout to rows y (R, width) without changing their data type.
 
-        If `added` (R, width) is given, return the sum of both tensors, at least in fp32.
+        With `added` (R, width), return the sum of `added` and the dropout result, at least in fp32.
         """
         if self.keys.is_cuda and kernels.usable():
             return self.by_kernel(y, label, added)
@@ -61,7 +61,7 @@ class Places:
 
         The forward pass and the backward pass each launch one kernel.
 
-        The mask begins at value `first` of the computed mask.
+        The first `first` factors of the mask are skipped.
         """
         return _Dropped.apply(y, added, self.keys, self.positions, label, first, self.rate)
 

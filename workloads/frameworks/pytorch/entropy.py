@@ -1,6 +1,6 @@
 """Cross-entropy with smoothed labels in PyTorch.
 
-The implementation allocates no array of soft targets.
+The implementation allocates no array of smoothed labels.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from workloads.frameworks.pytorch import kernels
 class _SmoothedEntropy(torch.autograd.Function):
     """Autograd function of `smoothed_entropy`.
 
-    The function allocates only one array of R · V values in addition to the logits.
+    In addition to the logits, the autograd function allocates only one array of R · V elements.
 
-    Without the kernel, the gradient overwrites the log-probabilities. With the kernel, the gradient
-    is the only array.
+    Without the Triton kernel, the gradient overwrites the log-probabilities. With the Triton
+    kernel, the gradient is the only array.
     """
 
     @staticmethod
@@ -64,7 +64,8 @@ def smoothed_entropy(
 ) -> Tensor:
     """Return the smoothed cross-entropy of logits (R, V) and labels (R,), summed over R.
 
-    The value is Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in
-    fp32. The weights `on_label` and `on_mean` add up to 1. Rows labeled `padding` contribute 0.
+    The formula is Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in
+    fp32. The weights `on_label` and `on_mean` add up to 1. Rows with the label `padding` contribute
+    0.
     """
     return _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)

@@ -1,6 +1,6 @@
 """Scheduling policy of Gloo's network thread.
 
-With this policy, the network thread does not delay the threads of the training step.
+With the policy SCHED_BATCH, the network thread does not delay the threads of the training step.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 _TASKS = Path("/proc/self/task")
 _WORKERS = 2
-"""Number of worker threads per Gloo process group. The number is the default of
-ProcessGroupGloo, and init_process_group does not change it.
+"""Number of worker threads per Gloo process group. ProcessGroupGloo has this default, and
+init_process_group does not change it.
 """
 
 
@@ -25,12 +25,12 @@ def deprioritize_gloo_thread() -> Iterator[None]:
 
     The network thread is a thread that starts within the context and has no PyTorch name (`pt_…`).
     Gloo's network thread reads sockets, and it polls while a different thread holds a connection's
-    lock. On the single core of a CPU device, the lock's owner then waits until the kernel preempts
-    the polling thread. This wait takes 3 to 4 ms in most all-reduces. An all-reduce of 0.7 MB after
-    20 ms of work took 3.8 ms by default and 0.6 ms with SCHED_BATCH (medians over loopback, two
-    processes on two cores of an idle EPYC, Linux 6.18). A SCHED_BATCH thread gets the same share of
-    the core, but does not preempt other threads. If the policy cannot be set, the default policy
-    remains.
+    lock. On the single core of a CPU device, the lock's owner must then wait until the kernel
+    preempts the polling thread. This wait takes 3 to 4 ms in most all-reduces. An all-reduce of 0.7
+    MB after 20 ms of work took 3.8 ms by default and 0.6 ms with SCHED_BATCH (medians over
+    loopback, two processes on two cores of an idle EPYC, Linux 6.18). A SCHED_BATCH thread gets the
+    same share of the core as before, but does not preempt other threads. If the policy cannot be
+    set, the default policy remains.
     """
     before = set(_threads())
     yield
@@ -43,9 +43,10 @@ def deprioritize_gloo_thread() -> Iterator[None]:
 def _unnamed(before: set[int]) -> list[int]:
     """Return the new threads that have no PyTorch name.
 
-    A thread sets its name when it first runs, and Gloo's worker threads start last. When all worker
-    threads have names, all other named threads also have names. The result is empty if the
-    operating system does not list threads, or if names are missing after one second.
+    `before` contains the ids of the threads that already existed. A thread sets its name when it
+    first runs, and Gloo's worker threads start last. When all worker threads have names, all other
+    named threads also have names. The result is empty if the operating system does not list
+    threads, or if names are missing after one second.
     """
     until = time.monotonic() + 1.0
     while _TASKS.is_dir() and time.monotonic() < until:
@@ -59,10 +60,10 @@ def _unnamed(before: set[int]) -> list[int]:
 def _threads() -> dict[int, str]:
     """Return the names of this process's threads by thread id.
 
-    Returns an empty dictionary if the operating system does not list threads.
+    The function returns an empty dictionary if the operating system does not list threads.
     """
     names = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else []:
-        with contextlib.suppress(OSError):  # the thread may have ended
+        with contextlib.suppress(OSError):  # The thread may have ended.
             names[int(task.name)] = (task / "comm").read_text().strip()
     return names

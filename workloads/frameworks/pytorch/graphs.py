@@ -1,4 +1,4 @@
-"""Training step as a CUDA graph: its kernels are captured once and launched together."""
+"""Training step as a CUDA graph: the kernels are captured once and launched together."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from workloads.api import Batch
 from workloads.frameworks.pytorch.copies import upload
 
 Rate: TypeAlias = float | Tensor
-"""A learning rate. A tensor without axes is on the device, so that a CUDA graph can read it."""
+"""Learning rate. A tensor without axes is on the device, so that a CUDA graph can read it."""
 
 
 class StepGraph:
     """CUDA graph of the training step for a single batch shape.
 
-    Each replay first copies the new values into the input arrays of the graph.
+    Before each replay, the new batch and learning rate are copied into the input arrays of the
+    graph.
     """
 
     def __init__(
@@ -27,14 +28,14 @@ class StepGraph:
     ) -> None:
         """Capture the step of `batch` without running it.
 
-        A step of the same shape must have run before the capture, because the first step allocates
+        A step of the same shape must run before the capture, because the first step allocates
         memory and synchronizes.
         """
         self.arrays = {name: upload(array, device) for name, array in batch.arrays.items()}
         self.rate, self.graph = torch.zeros((), device=device), torch.cuda.CUDAGraph()
         on_device: Any = self.arrays
-        # NCCL's watchdog queries CUDA events in its thread, which would invalidate a capture in
-        # global mode.
+        # NCCL's watchdog queries CUDA events in a different thread. Such a query would invalidate a
+        # capture in global mode.
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.loss = step(replace(batch, arrays=on_device), self.rate)
 

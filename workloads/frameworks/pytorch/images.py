@@ -1,6 +1,6 @@
 """Base of the PyTorch trainers of image models.
 
-The trainer adds channels-last layout and running statistics to ModelTrainer.
+The base class adds channels-last layout and running statistics to ModelTrainer.
 
 Batches contain `image`, uint8 (B, H, W, 3), and the arrays of the model's loss.
 """
@@ -49,9 +49,10 @@ class ImageTrainer(ModelTrainer):
         return {"logits": model(batch["image"]).float()}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run one optimizer step per item, then average the replicas' running statistics.
+        """Run one optimizer step per list of batches, then average the running statistics.
 
-        The average does not influence training.
+        The running statistics are averaged over the replicas. The average does not influence
+        training.
         """
         stats = super().train(steps, first_step)
         if self.worker.world_size > 1:

@@ -1,6 +1,7 @@
 """Networks of `workloads.common.networks.layer_lists` in PyTorch, channels-last.
 
-Shapes: B images, S pixels per side, C channels, h × w cells of a feature map, K classes.
+The shapes use these symbols: B images, S pixels per side, C channels, h × w cells of a feature map,
+K classes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from workloads.frameworks.pytorch.residual import Norm, Residual, convolution
 
 Step = Callable[[Tensor, dict[str, Tensor]], Tensor]
 """Function of a layer. The arguments of the function are a feature map (B, C, h, w) or a feature
-vector (B, C), and the dropout masks by label.
+vector (B, C), and a dictionary of dropout masks by label.
 """
 
 

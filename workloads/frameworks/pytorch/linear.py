@@ -1,8 +1,8 @@
 """Linear layer through MKL or oneDNN, with or without ReLU.
 
-The faster library on this CPU should be selected.
+Select the library that is faster on the CPU.
 
-PyTorch multiplies fp32 matrices with MKL, which does not use AVX-512 on AMD processors. On these
+PyTorch multiplies fp32 matrices with MKL, which does not use AVX-512 on AMD processors. On AMD
 processors, MKL is 2 to 4 times slower than oneDNN, which PyTorch also includes (for convolutions
 and bf16). On Intel processors, MKL may be faster than oneDNN. Both libraries compute the same sums
 in different orders, so their results agree to about 1e-7.
@@ -20,7 +20,7 @@ from torch import Tensor
 def _find() -> Any:
     """Return oneDNN's fused linear operator, which torch.compile also uses.
 
-    Returns None if this PyTorch build lacks the operator.
+    The function returns None if this PyTorch build lacks the operator.
     """
     try:
         return torch.ops.mkldnn._linear_pointwise.default
@@ -40,8 +40,8 @@ def use_library(library: str) -> None:
     Raises:
         ValueError: This PyTorch build lacks the library.
     """
-    # The library is a global variable, because layers are deep inside models, and a process has a
-    # single trainer.
+    # The library is a global variable, because layers are nested deeply in models, and a process
+    # has only one trainer.
     global _library
     if library == "onednn" and _FUSED is None:
         raise ValueError(
@@ -55,7 +55,7 @@ def use_library(library: str) -> None:
 class _Linear(torch.autograd.Function):
     """Autograd function: product of x (B, inputs) and weight (outputs, inputs), plus bias.
 
-    The bias is (outputs,) or None. The result is (B, outputs).
+    The bias is (outputs,) or None. The output is (B, outputs).
     """
 
     @staticmethod
@@ -85,7 +85,7 @@ class _Linear(torch.autograd.Function):
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool = False) -> Tensor:
     """Return x (…, inputs) · weightᵀ plus the bias, if any.
 
-    If `relu` is set, ReLU is applied to the result. `weight` is (outputs, inputs).
+    With `relu`, ReLU is applied to the sum. `weight` is (outputs, inputs).
     """
     if (
         _library == "mkl"

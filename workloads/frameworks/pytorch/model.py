@@ -2,7 +2,7 @@
 
 The trainer implements setup, steps with micro-batches, all modes, evaluation, and checkpointing.
 
-A subclass for a model defines `build`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
+The subclass of a model defines `build`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from workloads.frameworks.pytorch.optimizers import LossScaler, Optimizer, build
 from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
 BUCKET_BYTES = 25 << 20
-"""Size in bytes of all DistributedDataParallel buckets except the first bucket. The size is the
-default of `bucket_cap_mb`.
+"""Maximum size in bytes of all DistributedDataParallel buckets except the first bucket. The
+constant equals the default of `bucket_cap_mb`.
 """
 
 
 class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     """Trainer of a model on a single device.
 
-    With several devices, DistributedDataParallel is used. Subclasses define `build`, `loss` and
-    `outputs`. The workload defines the optimizer (`Workload.optimizer`, `Workload.parameter_rule`).
+    If the run has several devices, DistributedDataParallel synchronizes the replicas. Subclasses
+    define `build`, `loss` and `outputs`. The workload defines the optimizer (`Workload.optimizer`,
+    `Workload.parameter_rule`).
 
     Raises:
         ValueError: `accumulation_steps` does not divide a batch into equal micro-batches.
@@ -57,11 +58,11 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         super().__init__(workload, worker)
         self.updates = workload.update_settings()
         self.stepped: set[frozenset[str]] = set()
-        """Sets of array names of full batches. A set is added when the first step with these arrays
-        runs.
+        """Sets of array names of full batches that a step has already processed. A set is added
+        when the first step with these arrays runs.
         """
         self.graph: StepGraph | None = None
-        """CUDA graph of the step of a full batch (`Settings.graphs`), or None."""
+        """CUDA graph of a step with a full batch (`Settings.graphs`), or None."""
 
     # -- for subclasses
     # -------------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         raise NotImplementedError
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
-        """Return the arrays of `host_arrays` on the device."""
+        """Return the arrays of `host_arrays`, copied to the device."""
         return {
             name: self.to_device(array) for name, array in self.host_arrays(batch, training).items()
         }
@@ -100,8 +101,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         if warmup:
             self._warm_up()
         self._load(weights)
-        # Each replica has a different seed for dropout masks. The seed is the same with and without
-        # a warm-up.
+        # Each replica has a different seed for dropout masks. The seed does not depend on whether a
+        # warm-up ran.
         torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.worker.replica_ids[0])))
         self.exchange = self._exchange() if self.settings.asynchronous else None
 
@@ -129,7 +130,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def distribute(self) -> DistributedDataParallel | None:
         """Return the model with gradient all-reduces that overlap the backward pass.
 
-        A result of None means that `backward` reduces the gradients.
+        If the method returns None, `backward` reduces the gradients.
         """
         uses_every_parameter = self.workload.every_step_uses_every_parameter
         return DistributedDataParallel(
@@ -137,7 +138,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
             [self.device.index] if self.device.type == "cuda" else None,
             broadcast_buffers=False,
             gradient_as_bucket_view=True,
-            # `static_graph` requires the same graph in every step, but `no_sync` changes the graph.
+            # `static_graph` requires the same graph in every step, but `no_sync` changes the graph
+            # between micro-batches.
             static_graph=uses_every_parameter and self.updates.accumulation_steps == 1,
             find_unused_parameters=not uses_every_parameter,
         )
@@ -145,8 +147,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def _freeze(self) -> None:
         """Disable gradients of frozen parameters.
 
-        Parameters that a step may not use start with a gradient of 0, so that all trained
-        parameters have a gradient.
+        If a step may not use every parameter, the gradients of all trained parameters are
+        initialized to 0, so that every trained parameter has a gradient.
         """
         for name, parameter in self.parameters.items():
             if self.workload.parameter_rule(name).frozen:
@@ -157,7 +159,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def _warm_up(self) -> None:
         """Run every shape once in the run's mode, so that kernels are selected and compiled.
 
-        The buffers of the model are restored afterwards.
+        Afterwards, the buffers of the model are restored.
         """
         buffers = {name: value.clone() for name, value in self.model.named_buffers()}
         mode = self.settings.mode
@@ -208,8 +210,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
         """Run an optimizer step.
 
-        With `framework.graphs=on`, the first step with a full batch runs eagerly, and later steps
-        replay a CUDA graph.
+        With `framework.graphs=on`, the first step with a full batch runs eagerly, and all later
+        steps with a full batch replay a CUDA graph.
         """
         if self.settings.graphs != "on" or batch.global_samples != self.settings.global_batch_size:
             return self.eager_step(batch, learning_rate)
@@ -225,7 +227,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
         Gradients are unscaled and clipped before the update.
 
-        With `update=async`, the gradients are pushed to the parameter server instead of an update.
+        With `update=async`, the step pushes the gradients to the parameter server and does not
+        update the parameters.
         """
         assert self.optimizer is not None, f"mode={self.settings.mode} makes no updates"
         loss = self.backward(batch)
@@ -243,7 +246,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def gradients_alone(self, batch: Batch) -> Tensor:
         """Compute and discard the gradients of a batch, and return the loss.
 
-        The gradients are summed over replicas.
+        The gradients are summed over replicas (all-reduce).
         """
         loss = self.backward(batch)
         self.clear_gradients()
@@ -258,7 +261,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def backward(self, batch: Batch) -> Tensor:
         """Add the scaled gradients of a batch to the current gradients, and return the loss.
 
-        The gradients are summed over replicas.
+        The gradients are summed over replicas (all-reduce).
 
         Replicas synchronize only in the backward pass of the last micro-batch.
         """
@@ -274,7 +277,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return losses[0] if not earlier else torch.stack(losses).sum()
 
     def _loss(self, piece: Batch) -> Tensor:
-        """Return this replica's share of the loss, with its autograd graph."""
+        """Return this replica's share of the loss of a micro-batch, with its autograd graph."""
         return (
             self.loss(self.training_model, self.device_arrays(piece, training=True))
             / piece.global_weight_sum
@@ -282,16 +285,16 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     def _backward(self, piece: Batch) -> Tensor:
         loss = self._loss(piece)
-        # DistributedDataParallel averages gradients over replicas, but the suite sums them.
+        # DistributedDataParallel averages gradients over replicas, but the suite needs the sum.
         self.scaler.scaled(
             loss, 1 if self.settings.asynchronous else self.worker.world_size
         ).backward()
         return loss.detach()
 
     def pieces(self, batch: Batch) -> list[Batch]:
-        """Return the equal micro-batches of the batch along the first axis.
+        """Return the equal micro-batches of a batch, split along the first axis.
 
-        A step computes micro-batches in sequence.
+        A step computes the micro-batches in sequence.
         """
         count = self.updates.accumulation_steps
         if count == 1:
@@ -305,7 +308,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         ]
 
     def gradients(self) -> list[Tensor]:
-        """Return the gradients that the optimizer reads."""
+        """Return the gradients that the optimizer uses."""
         by_name = {
             name: value.grad for name, value in self.parameters.items() if value.requires_grad
         }
@@ -318,19 +321,21 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     def clear_gradients(self) -> None:
         """Discard all gradients.
 
-        The next backward pass allocates new gradients, which is faster than adding to zeros.
+        The next backward pass allocates new gradients. Allocating new gradients is faster than
+        adding to zeros.
 
-        If a step may not use every parameter, the gradients are set to 0 instead.
+        If a step may not use every parameter, the gradients are set to 0 instead of being
+        discarded.
         """
         self.model.zero_grad(set_to_none=self.workload.every_step_uses_every_parameter)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Return the size and number of the gradients, and the number of all-reduce buckets.
 
-        Only gradients of trained parameters are included.
+        Only gradients of trained parameters are counted.
 
-        DistributedDataParallel fills its buckets in the order in which gradients are computed,
-        which is approximately the reverse order of the parameters.
+        DistributedDataParallel fills its buckets in the order in which the backward pass computes
+        the gradients. This order is approximately the reverse order of the parameters.
         """
         trained = [value for value in self.parameters.values() if value.requires_grad]
         size = sum(value.numel() * value.element_size() for value in trained)
@@ -359,7 +364,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return self.outputs(self.model, self.device_arrays(batch, training=False))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the model tensors that are part of a checkpoint: the parameters."""
+        """Return the model tensors that a checkpoint contains: the parameters."""
         return self.parameters
 
     def weights(self) -> dict[str, Array]:

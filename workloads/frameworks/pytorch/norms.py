@@ -2,8 +2,8 @@
 
 A fused variant for GPUs includes the sum with a shortcut, and ReLU.
 
-Shapes: B images, C channels, h × w cells of a feature map. A channels-last map (B, C, h, w) is a
-matrix of B · h · w rows.
+The shapes use these symbols: B images, C channels, h × w cells of a feature map. A channels-last
+map (B, C, h, w) is a matrix of B · h · w rows.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ROWS, CHANNELS = 64, 64
-"""Tile of a feature map that a Triton program keeps in registers."""
+"""Numbers of rows and channels of the tile of a feature map that a Triton program keeps in
+registers.
+"""
 PARTS = 512
-"""Maximum number of chunks of rows. A Triton program sums each chunk for CHANNELS channels."""
+"""Maximum number of chunks of rows. A Triton program sums a chunk for CHANNELS channels."""
 
 
 class BatchNorm(nn.BatchNorm2d):
     """Batch norm that does not count batches.
 
-    A batch norm with fixed momentum does not use the number of batches, and counting would cost a
-    kernel launch per layer on a GPU.
+    PyTorch's batch norm counts batches, although a batch norm with fixed momentum does not use the
+    count. Counting would cost a kernel launch per layer on a GPU.
     """
 
     fused: ClassVar[bool] = False
-    """Whether `activated` uses a fused kernel on GPUs."""
+    """Whether `activated` uses a fused kernel on GPUs for this class."""
 
     def __init__(self, channels: int, eps: float, momentum: float) -> None:
         super().__init__(channels, eps, momentum)
@@ -36,7 +38,7 @@ class BatchNorm(nn.BatchNorm2d):
 
 
 def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
-    """Normalize a map, add `shortcut` if it is given, and return the ReLU of the result."""
+    """Normalize a map, add `shortcut` (if any), and return the ReLU of the sum."""
     if BatchNorm.fused and isinstance(norm, BatchNorm) and norm.training and x.is_cuda:
         return Fused.apply(
             x,

@@ -1,9 +1,9 @@
 """Optimizers of the MXNet trainers, on flat vectors.
 
-An optimizer sums gradients over contexts, scales the loss, clips, and updates.
+An optimizer sums gradients over contexts, scales the loss, clips gradients, and updates weights.
 
-workloads/common/optimizers.py defines the arithmetic. A workload selects the optimizer and the
-update rule of each parameter.
+workloads/common/optimizers.py defines the formulas. A workload selects the optimizer and the update
+rule of each parameter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Optimizers of the MXNet trainers.
 
-The optimizers call MXNet's operators if these match the arithmetic of
+The optimizers call MXNet's operators if these operators match the formulas of
 workloads/common/optimizers.py.
 """
 
@@ -25,22 +25,22 @@ class Optimizer:
     A step consists of `reduce`, `clip` and `update`, which enqueue work without waiting.
 
     `weights` and `gradients` contain one flat vector per context, arranged by `layout`. The weights
-    of all contexts stay equal. Either every context computes the same update from the same
-    gradients, or one context computes an update and copies the result to the others. After a step,
-    the gradients are undefined. Subclasses define `apply`.
+    are equal on all contexts. For each parameter, either every context computes the same update
+    from the same gradients, or one context computes the update and copies the result to all other
+    contexts. After a step, the gradients are undefined. Subclasses define `apply`.
 
-    A replica's share of the loss is its sum of losses divided by the weight of all replicas. With a
-    loss scale, the share is multiplied by the number of replicas, so that fp16 values do not shrink
-    with more replicas. The update operators divide the fp32 sum of gradients by the number of
-    replicas.
+    A replica's share of the loss is the sum of its loss terms divided by the total weight of all
+    replicas. With a loss scale, the share is multiplied by the number of replicas, so that fp16
+    gradients do not shrink with more replicas. The update operators then divide the fp32 sum of
+    gradients by the number of replicas.
     """
 
     skips: ClassVar[bool] = False
     """Whether the optimizer can skip a step. MXNet's optimizers execute every step."""
 
     sharded: ClassVar[bool] = False
-    """Whether each context updates one segment and copies it to all contexts, so that each
-    optimizer state is stored only once.
+    """Whether each context updates one segment of the flat vector and copies the segment to all
+    contexts. The optimizer state of a segment is then stored only on one context.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class Optimizer:
         self.gradients = self.sum.local_sums
         scaling = settings.loss_scaling
         self.scale = scaling.start * replicas if scaling.mode == "static" else 1.0
-        """Factor by which the loss is multiplied."""
+        """Factor by which the loss is multiplied before the backward pass."""
         self.rescale = 1 / self.scale
         self.segments = (
             self.sum.segments if self.sharded else [slice(0, total(layout.shapes))] * len(weights)
         )
-        """Segment of the flat vector that is updated on each context."""
+        """Segment of the flat vector that each context updates."""
         updated = [
             vector[segment] for vector, segment in zip(self.weights, self.segments, strict=True)
         ]
         self.rule_ranges = [layout.rule_ranges(segment) for segment in self.segments]
-        """Update rules of each context, with the slices of `vectors` that they apply to."""
+        """Update rules of each context, with the slices of `vectors` to which they apply."""
         self.slots = {
             kind: [mx.nd.zeros_like(vector) for vector in updated] for kind in SLOTS[settings.name]
         }
@@ -79,7 +79,7 @@ class Optimizer:
     def seed(self, number: int, weight: float) -> mx.nd.NDArray:
         """Return the initial gradient (1,) of the backward pass on context `number`.
 
-        The loss is a sum that is divided by `weight`.
+        The loss is a sum of loss terms divided by `weight`.
         """
         return mx.nd.full((1,), self.scale / weight, self.weights[number].context)
 
@@ -91,7 +91,7 @@ class Optimizer:
         self.sum.reduce()
 
     def clip(self) -> None:
-        """Limit the global L2 norm of the unscaled gradients to `clip_norm`, if it is set."""
+        """Reduce the global L2 norm of the unscaled gradients to `clip_norm`, if it is set."""
         limit = self.settings.clip_norm
         if limit is None:
             return
@@ -103,7 +103,7 @@ class Optimizer:
             mx.nd.broadcast_mul(gradient, mx.nd.minimum(limit / norm, 1.0), out=gradient)
 
     def update(self, rate: float) -> None:
-        """Update the weights of every context at the scheduled learning rate."""
+        """Update the weights of every context with the scheduled learning rate `rate`."""
         self.apply(rate)
         self.share()
 
@@ -111,7 +111,7 @@ class Optimizer:
     # -------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Create further objects that steps need."""
+        """Create further arrays and views that the steps need."""
 
     def apply(self, rate: float) -> None:
         """Update weights and optimizer state from `self.gradients` times `self.rescale`."""
@@ -124,7 +124,7 @@ class Optimizer:
         """
 
     def factor(self, name: str) -> float:
-        """Return the ratio between a parameter's stored slots and its checkpointed state."""
+        """Return the ratio of an array of the optimizer state to its value in a checkpoint."""
         return 1.0
 
     # -- state
@@ -162,10 +162,10 @@ class Optimizer:
 class Sgd(Optimizer):
     """SGD in a single operator: v ← m·v + (g + d·w), w ← w - rate·v.
 
-    MXNet's operator stores rate·v, but a change of the learning rate must not affect v. The buffer
-    contains -rate·v with the previous rate, and the momentum of the next step is multiplied by the
-    quotient of the new and the previous rate. While the learning rate is 0, the scale of the buffer
-    does not change.
+    MXNet's operator stores rate·v, but a change of the learning rate must not change v. The buffer
+    contains -rate·v with the previous learning rate. The next step multiplies the momentum by the
+    quotient of the new and the previous learning rate. While the learning rate is 0, the scale of
+    the buffer does not change.
     """
 
     _last_rate = 1.0
@@ -187,7 +187,7 @@ class Sgd(Optimizer):
                     "wd": rule.decay,
                 }
                 weight, gradient = weights[part], gradients[part]
-                # at learning rate 0, the new weights are discarded
+                # At learning rate 0, the step discards the new weights.
                 out = weight if rate else gradient
                 mx.nd.sgd_mom_update(
                     weight, gradient, buffers[part], rescale_grad=self.rescale, **constants, out=out
@@ -202,10 +202,10 @@ class Sgd(Optimizer):
 class Lars(Optimizer):
     """LARS with the learning rate in the velocity.
 
-    v ← m·v + rate·ratio·(g + d·w), w ← w - v. All operators are MXNet's operators, except for the
-    norms. MXNet's `multi_sum_sq` accumulates sequentially in float32, with an error of 2e-3 for a
-    large layer, so the norms are computed as scalar products. If no update rule has a trust ratio,
-    the update is MXNet's SGD.
+    The formulas are v ← m·v + rate·ratio·(g + d·w), w ← w - v. All operators except the norms are
+    MXNet's operators. MXNet's `multi_sum_sq` accumulates sequentially in float32, with an error of
+    2e-3 for a large layer, so the norms are computed as scalar products. If no update rule has a
+    trust ratio, the update is MXNet's SGD.
     """
 
     def factor(self, name: str) -> float:
@@ -215,7 +215,8 @@ class Lars(Optimizer):
     def prepare(self) -> None:
         """Create views of the parameters that have a trust ratio.
 
-        Arrays of the parameters' weight decays and learning rates are also created.
+        The method also creates arrays of the weight decays and learning-rate multipliers of these
+        parameters.
         """
         rules = {
             name: rule
@@ -261,13 +262,13 @@ class Lars(Optimizer):
                 )  # fmt: skip
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
-        """Return the factor of the new term in the buffer, without the trust ratio."""
+        """Return the factor of the gradient in the buffer's update, without the trust ratio."""
         return rate * rule.lr_multiplier
 
     def _adapted_step(self, number: int, rates: mx.nd.NDArray) -> None:
         """Update a context's parameters that have a trust ratio.
 
-        The trust ratio is computed on the device.
+        The trust ratios are computed on the device.
 
         `rates` (n,) are the learning rates of these parameters.
         """
@@ -285,7 +286,7 @@ class Lars(Optimizer):
             rescale_grad=rescale,
         )
         # Each call updates only one parameter. With several parameters per call, the operator would
-        # alternate between their memory, which is inefficient for caches.
+        # alternate between the parameters, which causes cache misses.
         for place, (weight, gradient, buffer) in enumerate(adapted):
             part = slice(place, place + 1)
             mx.nd.preloaded_multi_sgd_mom_update(
@@ -298,8 +299,8 @@ class Lars(Optimizer):
 class LarsOutside(Lars):
     """LARS without the learning rate in the velocity.
 
-    v ← m·v + ratio·(g + d·w), w ← w - rate·v. The buffer contains -v, so that a change of the
-    learning rate does not affect it.
+    The formulas are v ← m·v + ratio·(g + d·w), w ← w - rate·v. The buffer contains -v, so that a
+    change of the learning rate does not change the buffer.
     """
 
     def apply(self, rate: float) -> None:
@@ -317,37 +318,39 @@ class LarsOutside(Lars):
                 weight += (rate * rule.lr_multiplier) * buffers[part]
 
     def out(self, weight: mx.nd.NDArray, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """Return the gradient array.
+        """Return the gradient array as the output of the operator, which discards the weights.
 
-        The operator may overwrite the gradient, because the step does not need it any more.
+        The gradient may be overwritten, because the step does not need the gradient any more.
         """
         return gradient
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
-        """Return 1, because the learning rate is not part of the buffer."""
+        """Return 1, because the buffer does not include the learning rate."""
         return 1.0
 
 
 def _square(array: mx.nd.NDArray) -> mx.nd.NDArray:
-    """Return the sum of the squared values, (1,)."""
+    """Return the sum of the squared elements, (1,)."""
     vector = array.reshape((-1,))
     return mx.nd.dot(vector, vector)
 
 
 class Adam(Optimizer):
-    """Adam whose state is sharded over the contexts.
+    """Adam whose optimizer state is sharded over the contexts.
 
     Each segment of the flat vector has an owner context. The owner sums the gradients of its
-    segment, updates the weights, and copies them to all contexts. Epsilon is added to √(v / (1 -
-    β2^t)), as in PyTorch. MXNet's operator adds epsilon to √v, so both the learning rate and the
-    epsilon of the operator include the bias correction. The operator computes 1 - β in float32,
-    with an error of 4.7e-5 for 0.999. The error remains in the moment estimates, and the corrected
-    learning rate and epsilon compensate for it.
+    segment, updates the weights of the segment, and copies the weights to all contexts. Epsilon is
+    added to √(v / (1 - β2^t)), as in PyTorch. MXNet's operator adds epsilon to √v, so the bias
+    correction is included in the learning rate and the epsilon that are passed to the operator. The
+    operator computes 1 - β in float32, with an error of 4.7e-5 for 0.999. The error remains in the
+    moment estimates. The corrected learning rate and epsilon compensate for the error.
     """
 
     sharded = True
     decoupled: ClassVar[bool] = False
-    """Whether the weight decay is subtracted from the weights instead of added to the gradient."""
+    """True if the weight decay is subtracted from the weights (decoupled). False if it is added
+    to the gradient.
+    """
 
     def prepare(self) -> None:
         self.betas, self.steps = (self.settings.beta1, self.settings.beta2), 0
@@ -357,7 +360,7 @@ class Adam(Optimizer):
         self.steps += 1
         complements = [
             float(np.float32(1) - np.float32(beta)) for beta in self.betas
-        ]  # same rounding as the operator's 1 - β
+        ]  # The rounding is the same as in the operator's 1 - β.
         sums = [
             (1 - b**self.steps) / (1 - b) * complement
             for b, complement in zip(self.betas, complements, strict=True)
@@ -402,7 +405,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: w ← w - rate·d·w, then Adam's update without decay."""
+    """Adam with decoupled weight decay: w ← w - rate·d·w, followed by Adam without decay."""
 
     decoupled = True
 
@@ -410,7 +413,7 @@ class AdamW(Adam):
 class Rmsprop(Optimizer):
     """RMSprop: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
 
-    MXNet's operator would add epsilon under the square root.
+    MXNet's built-in operator is not used, because it adds epsilon under the square root.
     """
 
     def apply(self, rate: float) -> None:

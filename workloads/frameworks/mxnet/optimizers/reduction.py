@@ -10,10 +10,10 @@ import mxnet as mx
 class GradientSum:
     """In-place sum of flat gradients, one vector per context.
 
-    Each context sums one segment for all contexts.
+    Each context sums one segment of the vectors of all contexts.
 
-    If `sharded` is set, each context then has only the sum of its segment, and its remaining
-    segments are undefined.
+    With `sharded`, each context then has only the sum of its segment, and the rest of its vector is
+    undefined.
     """
 
     def __init__(self, gradients: Sequence[mx.nd.NDArray], sharded: bool) -> None:
@@ -28,7 +28,9 @@ class GradientSum:
         self.local_sums = (
             [parts[owner] for owner, parts in enumerate(self.parts)] if sharded else list(gradients)
         )
-        """Sum of gradients that each context stores: its segment, or the complete vector."""
+        """Summed gradients on each context: only the segment of the context if `sharded`, else the
+        complete vector.
+        """
         if self.store is not None:
             for owner, parts in enumerate(self.parts):
                 self.store.init(owner, parts[owner])
@@ -42,8 +44,8 @@ class GradientSum:
     def reduce(self) -> None:
         """Enqueue the sum in two phases.
 
-        MXNet's engine treats all segments of a context as a single vector, so each phase runs on
-        all contexts in parallel.
+        MXNet's engine treats all segments of a context as a single vector. In each phase, all
+        contexts run in parallel.
         """
         if self.store is None:
             return
@@ -55,7 +57,7 @@ class GradientSum:
     def over_parts(self, values: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
         """Sum a scalar (1,) of each context's segment over all segments.
 
-        The result is bit-identical on every context.
+        The sum has identical bits on every context.
         """
         if not self.sharded or len(values) == 1:
             return list(values)

@@ -4,8 +4,9 @@ The kernels compute hashed dropout, training samples, box suppression, region po
 and smoothed cross-entropy.
 
 Each kernel replaces many small kernels or a synchronization. The kernels are used only on GPUs.
-Triton must be able to compile them (Triton calls gcc), and their results must agree with the plain
-implementations in a first test. In all other cases, the plain implementations are used.
+Triton must be able to compile the kernels (Triton calls gcc), and the results of the kernels must
+agree with the plain implementations in a first test. In all other cases, the plain implementations
+are used.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from workloads.common.randomness import stream
 from workloads.frameworks.pytorch.kernels.plain import hashed
 
 HASHES = 1_024
-"""Number of hashes per Triton program that computes masks."""
+"""Number of hashes that a Triton program computes for masks."""
 LOGITS = 4_096
 """Number of logits of a row that are processed together."""
 MAX_BOXES = 4_096
@@ -35,7 +36,7 @@ registers.
 def draw(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
     """Compute `workloads.common.dropout.multipliers_at` (…, width) on a GPU.
 
-    The keys and positions are int64.
+    `keys` and `positions` are int64.
     """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -52,13 +53,13 @@ def draw(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -
 
 @functools.cache
 def _begin(label: str) -> int:
-    """Return the initial hash state of a mask."""
+    """Return the initial hash value of the mask with this label."""
     return int(np.uint64(stream(0, f"dropout/{label}")).astype(np.int64))
 
 
 @functools.cache
 def _factor(rate: float, dtype: torch.dtype) -> float:
-    """Return the factor of kept values, rounded as in a mask of this data type."""
+    """Return the factor of kept activations, rounded as in a mask of this data type."""
     return float(torch.tensor(np.float32(1 / (1 - rate))).to(dtype))
 
 
@@ -68,9 +69,9 @@ def drop(
 ) -> Tensor:  # fmt: skip
     """Return `added` + y · mask in `dtype`, for rows y (R, width).
 
-    The mask follows from the rows' keys and positions (R,). The mask is never stored in memory. The
-    mask equals the mask of `draw` from value `first` on. Without `added`, its factors are rounded
-    to the data type of y.
+    The keys and positions (R,) of the rows determine the mask. The mask is never stored in memory.
+    The mask consists of the factors of `draw`, without the first `first` factors. Without `added`,
+    the factors are rounded to the data type of y.
     """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -100,7 +101,7 @@ def suppress(boxes: Tensor, most_iou: float) -> Tensor:
     The boxes are (B, n, 4), and the result is fp32 (B, n).
 
     The boxes must be sorted, with the best box first, and n is at most MAX_BOXES. A box is dropped
-    if a better remaining box overlaps it by more than `most_iou`.
+    if a kept box with a better score overlaps it by more than `most_iou`.
     """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -121,14 +122,14 @@ def pool(
     """Compute ROIAlign for the regions of one level, and write the results to `pooled`.
 
     Args:
-        cells: Feature map (B, C, h, w) of the level, channels-last. If `back` is set, the gradient
-            of the map.
+        cells: Feature map (B, C, h, w) of the level, channels-last. With `back`, the gradient of
+            the feature map.
         number: Index of the level.
         stride: Number of pixels per cell.
         boxes: Regions (B, R, 4) in pixels.
         levels: Level of each region, (B, R).
-        pooled: Pooled regions (B · R, C, side, side), channels-last. If `back` is set, their
-            gradients.
+        pooled: Pooled regions (B · R, C, side, side), channels-last. With `back`, the gradients of
+            the pooled regions.
         samples: Number of samples in each direction of a bin.
         back: Whether to add the gradients in `pooled` to `cells`, in fp32.
     """
@@ -157,7 +158,7 @@ def draw_masks(
         labels: Labels (B, R). Positive regions have labels other than 0.
         owners: Object of each target (B, M), as an index within the image.
         objects: Maximum number of objects of an image.
-        polygons: Vertices (N, 2), end index of each polygon, and end index of each object.
+        polygons: Vertices (N, 2), end offset of each polygon, and end offset of each object.
         side: Height and width of a mask.
     """
     from workloads.frameworks.pytorch.kernels import region_kernels
@@ -174,9 +175,10 @@ def draw_masks(
 def entropy(
     logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the terms (R,) of `entropy.smoothed_entropy` for logits (R, V), V > 0.
+    """Return the loss of each row in `entropy.smoothed_entropy`.
 
-    The second result (R,) is the input `normal` of `entropy_gradient`.
+    The logits have the shape (R, V) with V > 0. The first result (R,) is the losses. The second
+    result (R,) is the argument `normal` of `entropy_gradient`.
     """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -192,7 +194,7 @@ def entropy_gradient(
     logits: Tensor, labels: Tensor, normal: Tensor, gradient: Tensor,
     on_label: float, on_mean: float, padding: int,
 ) -> Tensor:  # fmt: skip
-    """Return the gradient of the terms' sum, (R, V) in the data type of the logits.
+    """Return the gradient of the summed losses, (R, V) in the data type of the logits.
 
     The gradient is multiplied by `gradient`, a float32 tensor without axes.
     """
@@ -209,7 +211,7 @@ def entropy_gradient(
 
 
 off = False
-"""Whether this run disables the kernels (`framework.kernels=off`)."""
+"""True if this run disables the kernels (`framework.kernels=off`)."""
 
 
 def usable() -> bool:
@@ -217,7 +219,7 @@ def usable() -> bool:
 
     The check runs on the current device.
 
-    If the check fails, the reason is printed to the worker's log.
+    If the check fails, the reason is printed to the worker's output.
     """
     return not off and _all_agree()
 
@@ -233,8 +235,8 @@ def agree(*differences: Callable[[], Tensor]) -> bool:
         if not torch.stack([differ() for differ in differences]).any():
             return True
         why = "their results differ from the plain implementations"
-    # An error of Triton, its compiler, or the driver does not stop the run. The run uses the plain
-    # implementations, which are only slower.
+    # An error of Triton, its compiler, or the driver does not stop the run. The run then uses the
+    # plain implementations, which only take more time.
     except Exception as error:
         why = f"{type(error).__name__}: {str(error).strip().splitlines()[-1:]}"
     print(f"Triton kernels are disabled: {why}", flush=True)
@@ -242,7 +244,7 @@ def agree(*differences: Callable[[], Tensor]) -> bool:
 
 
 def _some() -> tuple[Tensor, Tensor]:
-    """Return keys (50, 1) and positions (50,) of hashes for a test."""
+    """Return keys (50, 1) and positions (50,) for a test of the hash kernels."""
     places = torch.arange(50, device="cuda")
     return places[:, None] * 7_919 + 3, places
 
@@ -253,7 +255,7 @@ def _masks_differ() -> Tensor:
 
 
 def _rectangles() -> Tensor:
-    """Return boxes (1, 600, 4) with corners below 128 for a test."""
+    """Return boxes (1, 600, 4) with corner coordinates below 128 for a test."""
     keys, places = _some()
     corners = (hashed(keys[:, 0], places, "y", 100, 0.5) * 20).view(1, -1, 2)[:, :600].cumsum(
         1
@@ -274,7 +276,7 @@ def _boxes_differ() -> Tensor:
 def _pools_differ() -> Tensor:
     """Return whether `pool` differs from torchvision by more than rounding errors.
 
-    The check uses two levels of two images.
+    The check uses two pyramid levels of two images.
     """
     from torchvision.ops import roi_align
 

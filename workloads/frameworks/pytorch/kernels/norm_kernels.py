@@ -1,7 +1,7 @@
 """Triton kernels of batch norm, with the optional shortcut sum and ReLU.
 
-The feature map is a matrix (rows, channels). The module is imported under the same conditions as
-triton_kernels.py. Each program of `statistics` and `slopes` processes `each` rows of CHANNELS
+The feature map is a matrix (rows, channels). This module may be imported under the same conditions
+as triton_kernels.py. Each program of `statistics` and `slopes` processes `each` rows of CHANNELS
 channels, in blocks of ROWS rows.
 """
 
@@ -17,7 +17,7 @@ def statistics(  # type: ignore[no-untyped-def]
 ):
     """Compute the mean and the sum of squared deviations for each chunk of rows.
 
-    Both results have the shape (parts, channels).
+    `means` and `squares` have the shape (chunks, channels).
     """
     part = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
@@ -52,7 +52,7 @@ def joined(  # type: ignore[no-untyped-def]
     epsilon,
     PARTS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Combine all chunks of rows into each channel's `mean` and `scale`.
+    """Compute each channel's `mean` and `scale` from all chunks of rows.
 
     `scale` is 1 / √(variance + ε). The kernel also updates the running statistics.
     """
@@ -104,11 +104,12 @@ def slopes(  # type: ignore[no-untyped-def]
     gradient, out, x, passed, sums, mean, scale, weight, bias, rows, channels, each,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sums of two maps over each chunk of rows, (2, parts, channels).
+    """Compute the sums of two matrices over each chunk of rows, (2, chunks, channels).
 
-    The first map is the gradient after the backward pass of ReLU. The second map is the product of
-    the first map and the normalized map. With SUM, the first map is also stored, because it is the
-    gradient of the shortcut. Without SUM, the input of ReLU is recomputed.
+    The first matrix is the gradient with respect to the input of ReLU. The second matrix is the
+    product of the first matrix and the normalized feature map. With SUM, the first matrix is also
+    stored in `passed`, because it is the gradient of the shortcut. Without SUM, the input of ReLU
+    is recomputed.
     """
     part, parts = tl.program_id(0), tl.num_programs(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
@@ -143,10 +144,10 @@ def returned(  # type: ignore[no-untyped-def]
     gradient, x, back, totals, mean, scale, weight, bias, rows, channels,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradient of x.
+    """Compute the gradient with respect to x.
 
     `totals` (2, channels) contains the sums of `slopes` over all chunks of rows. With SUM,
-    `gradient` is already multiplied by the derivative of ReLU.
+    `gradient` already includes the derivative of ReLU.
     """
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)

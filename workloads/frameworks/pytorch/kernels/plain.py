@@ -13,7 +13,7 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, strea
 def hashed(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
     """Compute `workloads.common.dropout.multipliers_at` for int64 keys.
 
-    The function uses the device's integer operators.
+    The function uses PyTorch's integer operators on the device of the keys.
     """
     shape, begin = (
         (1,) * (max(keys.ndim, positions.ndim) + 1),
@@ -31,10 +31,10 @@ def hashed(keys: Tensor, positions: Tensor, label: str, width: int, rate: float)
 
 
 def hash_step(state: Tensor, coordinate: Tensor) -> Tensor:
-    """Apply one step of `randomness.bits` for a coordinate.
+    """Apply one step of the hash of `randomness.bits` for a coordinate.
 
-    int64 overflows like uint64, but its right shift keeps the sign, so `shifted` replaces the right
-    shift.
+    int64 products and sums overflow like uint64. The right shift of int64 keeps the sign, so the
+    function uses `shifted` instead.
     """
     state = state + (coordinate + 1) * _signed(GAMMA)
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):

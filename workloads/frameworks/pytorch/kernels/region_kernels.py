@@ -1,6 +1,6 @@
 """Triton kernels for regions of feature maps and for polygons.
 
-The module is imported under the same conditions as triton_kernels.py.
+This module may be imported under the same conditions as triton_kernels.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import triton.language as tl
 
 @triton.jit
 def _line(at, cells):  # type: ignore[no-untyped-def]
-    """Return the cells adjacent to a position along an axis, and their weights.
+    """Return the two cells adjacent to a coordinate along an axis, and their weights.
 
     ROIAlign defines the cells and the weights.
     """
@@ -32,7 +32,8 @@ def pool(  # type: ignore[no-untyped-def]
 
     Each program computes one row of bins of one region. The feature map `cells` is (B, height,
     width, channels), and `pooled` is (B · of_image, SIDE, SIDE, channels). With BACK, `pooled`
-    contains gradients, which are added to `cells`, the float32 gradient of the map.
+    contains gradients. The kernel adds these gradients to `cells`, which is then the float32
+    gradient of the feature map.
     """
     region = tl.program_id(0)
     if tl.load(levels + region) == number:
@@ -76,18 +77,21 @@ def pool(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _vertex(points, place, edge, ratio):  # type: ignore[no-untyped-def]
-    """Return a coordinate of a polygon's vertex, in fifths of a region's pixels."""
+    """Return a coordinate of a polygon's vertex, in fifths of a mask pixel."""
     moved = (tl.load(points + 2 * place) - edge) * ratio
     return (5.0 * moved.to(tl.float64) + 0.5).to(tl.int32)
 
 
 @triton.jit
 def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
-    """Find the columns in which an edge crosses from fifth 5 c + 2 to the next fifth in x.
+    """Find the pixel columns in which a polygon's edge crosses the column center.
+
+    Coordinates are in fifths of a pixel. In column c, the edge crosses from x = 5 c + 2 to x = 5 c
+    + 3.
 
     Returns:
-        Whether the edge crosses each column c of `columns`, and the smaller y of the two fifths.
-        The edge is rasterized along its longer side, as in COCO's mask tool.
+        Whether the edge crosses the center of each column c of `columns`, and the smaller y of the
+        two fifths. The edge is rasterized along its longer axis, as in COCO's mask tool.
     """
     wide, high = tl.abs(to_x - x), tl.abs(to_y - y)
     swap = ((wide >= high) & (x > to_x)) | ((wide < high) & (y > to_y))
@@ -104,8 +108,8 @@ def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
     else:
         slope = (end_x - low_x).to(tl.float64) / high.to(tl.float64)
         rises = end_x > low_x
-        # `steps` becomes the first step after the crossing. Rounding changes it by at most two
-        # steps.
+        # `steps` becomes the first step after the crossing. Rounding changes `steps` by at most
+        # two.
         steps = (middle - low_x).to(tl.float64) + 0.5
         steps = tl.floor(tl.where(crosses, steps, 0.0) / tl.where(end_x == low_x, 1.0, slope)) - 1.0
         for _ in tl.static_range(3):
@@ -132,9 +136,10 @@ def draw_masks(  # type: ignore[no-untyped-def]
 ):
     """Draw the mask targets of positive regions, (B · slots, side, side) zeros and ones.
 
-    The masks are bit-identical to COCO's masks (workloads/maskrcnn/masks.py, `targets`). Each slot
-    has its program. A pixel is inside of a polygon if the polygon's edges cross the pixel's column
-    above the pixel an odd number of times. Products and sums of float64 must not be fused.
+    The masks are bit-identical to COCO's masks (workloads/maskrcnn/masks.py, `targets`). Each mask
+    is drawn by a separate program. A pixel is inside of a polygon if the polygon's edges cross the
+    pixel's column above the pixel an odd number of times. The compiler must not fuse products and
+    sums of float64.
     """
     slot = tl.program_id(0)
     image = slot // slots

@@ -1,6 +1,7 @@
 """Triton kernels for dropout, box suppression, NCF samples, and cross-entropy.
 
-The module is imported only if Triton and a GPU are available, or by tests in Triton's interpreter.
+This module may be imported only if Triton and a GPU are available, or by tests in Triton's
+interpreter.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _GAMMA, _MULTIPLIER_1, _MULTIPLIER_2 = _signed(GAMMA), _signed(MULTIPLIER_1), _s
 
 @triton.jit
 def _hashed(state, coordinate):  # type: ignore[no-untyped-def]
-    """Apply one step of `randomness.bits` for a coordinate, with logical right shifts."""
+    """Apply one step of the hash of `randomness.bits`, with logical right shifts."""
     state = state + (coordinate + 1) * _GAMMA
     state = (state ^ ((state >> 30) & ((1 << 34) - 1))) * _MULTIPLIER_1
     state = (state ^ ((state >> 27) & ((1 << 37) - 1))) * _MULTIPLIER_2
@@ -33,9 +34,9 @@ def _hashed(state, coordinate):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _kept(state, least, factor):  # type: ignore[no-untyped-def]
-    """Return four factors for each hash.
+    """Return four dropout factors for each hash.
 
-    A factor is 0 if its 16 bits are below `least`, else `factor`.
+    A factor is 0 if its 16 bits of the hash are below `least`, else `factor`.
     """
     even = tl.interleave(state & 65535, (state >> 32) & 65535)
     odd = tl.interleave((state >> 16) & 65535, (state >> 48) & 65535)
@@ -44,9 +45,9 @@ def _kept(state, least, factor):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def draw(keys, positions, out, begin, least, factor, count, each, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Compute dropout masks with `count` hashes, each of which gives four values.
+    """Compute dropout masks with `count` hashes, each of which gives four factors.
 
-    Each row has a key and a position, and uses `each` hashes.
+    Each row of a mask has a key and a position, and uses `each` hashes.
     """
     first = tl.program_id(0).to(tl.int64) * BLOCK
     at = first + tl.arange(0, BLOCK)
@@ -77,7 +78,7 @@ def drop(  # type: ignore[no-untyped-def]
 
     The masks are the masks that `draw` computes from keys and positions.
 
-    The masks begin at hash `first`. With ADDED, x is added to the product.
+    The first `first` hashes of each row are skipped. With ADDED, x is added to the product.
     """
     row = tl.program_id(0).to(tl.int64)
     number = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -99,8 +100,8 @@ def suppress(boxes, keeps, count, most_iou, SIZE: tl.constexpr):  # type: ignore
 
     Each program processes one image.
 
-    The boxes must be sorted, with the best box first. A box is dropped if a better remaining box
-    overlaps it by more than `most_iou`.
+    The boxes must be sorted, with the best box first. A box is dropped if a kept box with a better
+    score overlaps it by more than `most_iou`.
     """
     boxes += tl.program_id(0).to(tl.int64) * count * 4
     at = tl.arange(0, SIZE)
@@ -155,9 +156,9 @@ def rated(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Compute the training samples of NCF (workloads/ncf/data.py).
 
-    `draw` contains the first position, the number of valid samples, and the key of the negative
-    samples. Samples after the valid samples are all 0. Every (1 + NEGATIVES)-th of the `size`
-    samples is a positive sample.
+    `draw` contains the first position in the permutation, the number of valid samples, and the key
+    of the negative samples. Users, items, labels, and weights after the valid samples are 0. Every
+    (1 + NEGATIVES)-th of the `size` samples is a positive sample.
     """
     first, real, key = tl.load(draw), tl.load(draw + 1), tl.load(draw + 2)
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -165,7 +166,7 @@ def rated(  # type: ignore[no-untyped-def]
     sample = _permuted(
         order, tl.where(inside, first + at, first), inside, left_size, right_size, width, ROUNDS
     )
-    # Repeat the permutation until all samples are in range.
+    # The loop repeats the permutation until all samples are below `size`.
     while tl.max(((sample >= size) & inside).to(tl.int32), 0) > 0:
         beyond = sample >= size
         walked = _permuted(order, sample, inside & beyond, left_size, right_size, width, ROUNDS)
@@ -227,7 +228,7 @@ def entropy_gradient(  # type: ignore[no-untyped-def]
 ):
     """Compute the gradient of `entropy` times `gradient`, in the data type of the logits.
 
-    Each program processes BLOCK values of a row.
+    Each program processes BLOCK elements of a row.
     """
     row = tl.program_id(0).to(tl.int64)
     label, summed = tl.load(labels + row), tl.load(normal + row)

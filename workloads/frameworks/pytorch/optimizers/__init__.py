@@ -1,8 +1,9 @@
 """Optimizers, clipping, and loss scaling of the PyTorch trainers.
 
-workloads/common/optimizers.py defines the arithmetic.
+workloads/common/optimizers.py defines the formulas.
 
-The functions do not synchronize with the device. The device decides whether a step is skipped.
+The functions do not synchronize with the device. Whether a step is skipped is decided on the
+device.
 """
 
 from __future__ import annotations

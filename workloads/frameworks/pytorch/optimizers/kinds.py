@@ -21,7 +21,7 @@ from workloads.frameworks.pytorch.graphs import Rate
 class Optimizer(ABC):
     """Base class of the optimizers, which update parameters from their `.grad`.
 
-    The constructor allocates the optimizer state, which starts at 0.
+    The constructor allocates the optimizer state, whose arrays are initially 0.
     """
 
     skips: ClassVar[bool] = False
@@ -46,20 +46,20 @@ class Optimizer(ABC):
             kind: {name: torch.zeros_like(value) for name, value in self.parameters.items()}
             for kind in SLOTS[settings.name]
         }
-        """Optimizer state: the name of a state array, then the name of the parameter, then the
-        tensor.
+        """Optimizer state as tensors, by the name of the state array and the name of the
+        parameter.
         """
         self.prepare()
 
     def prepare(self) -> None:  # noqa: B027 - LARS needs nothing else
-        """Create further objects that steps need."""
+        """Create further tensors and optimizer objects that the steps need."""
 
     @abstractmethod
     def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
         """Run an update at the scheduled learning rate, which may be a tensor on the device.
 
-        If `overflow` (float32 without axes, on the device) is 1, the parameters and the optimizer
-        state do not change.
+        If the device tensor `overflow` (float32 without axes) is 1, the parameters and the
+        optimizer state do not change.
         """
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -83,7 +83,8 @@ class Optimizer(ABC):
 class Stock(Optimizer):
     """Optimizer that uses a class of torch.optim.
 
-    Subclasses create the torch.optim object and pass it the state of each parameter (`keep`).
+    Subclasses create the torch.optim object and pass the state of each parameter to this object
+    (`keep`).
     """
 
     optimizer: torch.optim.Optimizer
@@ -109,8 +110,8 @@ class Stock(Optimizer):
     def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
         """Run a step of torch.optim.
 
-        A fused torch.optim operator reads `overflow` on the device. torch.amp.GradScaler passes its
-        overflow flag through the same attributes.
+        The fused operators of torch.optim read `overflow` on the device. torch.amp.GradScaler
+        passes its overflow flag through the same attributes.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rule"].lr_multiplier
@@ -125,7 +126,7 @@ class Stock(Optimizer):
 class Sgd(Stock):
     """SGD: v ← m·v + (g + d·w), w ← w - rate·v.
 
-    Without momentum, there are no velocities and no optimizer state.
+    Without momentum, SGD has no velocities and no optimizer state.
     """
 
     skips = True
@@ -174,7 +175,7 @@ class Lars(Optimizer):
     ) -> list[Tensor]:
         """Return `rate` times the trust ratio of each parameter.
 
-        The ratio is computed on the device, without synchronization.
+        The trust ratio is computed on the device, without synchronization.
         """
         if not rule.lars_adapt:
             if isinstance(rate, float):
@@ -199,7 +200,7 @@ class Adam(Stock):
     def prepare(self) -> None:
         """Create the optimizer, with a step counter per parameter, as PyTorch requires.
 
-        All counters have the same value.
+        All step counters are equal.
         """
         values, device = self.settings, next(iter(self.parameters.values())).device
         self.optimizer = self.torch_class(
@@ -238,7 +239,7 @@ class Rmsprop(Stock):
     def prepare(self) -> None:
         """Create the optimizer.
 
-        torch.optim counts the steps of RMSprop on the CPU, but does not use the counter.
+        torch.optim counts the steps of RMSprop on the CPU, but does not use the step counter.
         """
         values = self.settings
         self.optimizer = torch.optim.RMSprop(
@@ -266,7 +267,7 @@ def build_optimizer(
 ) -> Optimizer:
     """Return the optimizer of `settings` for all trained parameters.
 
-    The optimizer state is allocated.
+    The constructor of the optimizer allocates the optimizer state.
 
     Raises:
         ValueError: The optimizer is unknown.
