@@ -380,15 +380,15 @@ class LlamaTrainer(ModelTrainer):
             super().load_state_dict(state)
             return
         self._discard_gathered()
-        local: dict[str, Array] = {}
+        rows: dict[str, Array] = {}
         for name, value in self.parameters.items():
             first, stop = self._rows_of(value)
             for key in (name, *(f"{kind}.{name}" for kind in SLOTS[self.updates.name])):
                 if key in state:
-                    local[key] = state[key][first:stop]
-            self._local_rows(name, value).copy_(torch.from_numpy(local[name].copy()))
+                    rows[key] = state[key][first:stop]
+            self._local_rows(name, value).copy_(torch.from_numpy(rows[name].copy()))
         if self.optimizer is not None:
-            slots = {key: value.copy() for key, value in local.items() if key not in self.parameters}
+            slots = {key: value.copy() for key, value in rows.items() if key not in self.parameters}
             self.optimizer.load_state_dict({**slots, "step": state["step"]})
 
 
