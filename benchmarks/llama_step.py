@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import sys
 import time
 from typing import Any
 
@@ -132,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -236,7 +236,7 @@ class LlamaTrainer(ModelTrainer):
             return
         self._discard_gathered()
         for name, value in self.parameters.items():
-            local = self._own_rows(name, value)
+            local = self._local_rows(name, value)
             first, stop = self._rows_of(value)
             rows = self.workload.network.initial_rows(name, self.settings.seed, first, stop)
             local.copy_(torch.from_numpy(rows))
@@ -252,7 +252,7 @@ class LlamaTrainer(ModelTrainer):
             if isinstance(module, FSDPModule):
                 module.reshard()
 
-    def _own_rows(self, name: str, value: Tensor) -> Tensor:
+    def _local_rows(self, name: str, value: Tensor) -> Tensor:
         return self.local.get(name, _local(value))
 
     def _rows_of(self, value: Tensor) -> tuple[int, int]:
@@ -380,15 +380,15 @@ class LlamaTrainer(ModelTrainer):
             super().load_state_dict(state)
             return
         self._discard_gathered()
-        own: dict[str, Array] = {}
+        rows: dict[str, Array] = {}
         for name, value in self.parameters.items():
             first, stop = self._rows_of(value)
             for key in (name, *(f"{kind}.{name}" for kind in SLOTS[self.updates.name])):
                 if key in state:
-                    own[key] = state[key][first:stop]
-            self._own_rows(name, value).copy_(torch.from_numpy(own[name].copy()))
+                    rows[key] = state[key][first:stop]
+            self._local_rows(name, value).copy_(torch.from_numpy(rows[name].copy()))
         if self.optimizer is not None:
-            slots = {key: value.copy() for key, value in own.items() if key not in self.parameters}
+            slots = {key: value.copy() for key, value in rows.items() if key not in self.parameters}
             self.optimizer.load_state_dict({**slots, "step": state["step"]})
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.common.arrays import Int32s
+from workloads.files import open_stream
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<QBQQ")
@@ -59,7 +60,7 @@ def read_index(path: Path) -> TokenIndex:
             gaps. The message is one line.
     """
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_stream(path) as file:
         header = file.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES or not header.startswith(MAGIC):
         raise ValueError(f"{path}: expected an index of Megatron, which begins with MMIDIDX")
