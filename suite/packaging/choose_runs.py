@@ -20,12 +20,11 @@ from suite.common.run_folder import safe_name
 from suite.compliance.check_log import check_file
 from suite.compliance.complaints import ComplaintKind
 from suite.compliance.rulesets import DEFAULT, OPEN_RULES, first_ruleset, has_rules
-from suite.packaging.layout import failed_allowed, validated_benchmark
+from suite.packaging.layout import failed_allowed, runs_required, validated_benchmark
 from suite.packaging.recorded_overrides import recorded_machine, recorded_overrides
 from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_overlap
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
-from suite.results.scoring_rules import RUNS_REQUIRED
 from suite.results.text import clean
 from workloads.api import Round
 
@@ -252,7 +251,7 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
         raise ValueError(
             f"{benchmark}: {text}, so they are copies of the same run. Give each run once"
         )
-    required = RUNS_REQUIRED[workload_name(benchmark)]
+    required = runs_required(benchmark)
     if len(records) < required:
         raise ValueError(
             f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are"

@@ -22,6 +22,13 @@ SCALING_FILE = "scaling.json"
 _NAME = re.compile(r"[A-Za-z0-9_][\w.=+-]{0,99}", re.ASCII)
 
 
+def runs_required(benchmark: str) -> int:
+    """Return the number of runs in a complete result of a benchmark."""
+    rule = find_scoring_rule(benchmark)
+    assert rule is not None, f"no scoring rule for {benchmark}"
+    return rule.runs_required
+
+
 def failed_allowed(benchmark: str) -> int:
     """Return how many runs of a result set may miss the target.
 
