@@ -54,7 +54,11 @@ tokens, and all other batch sizes are in samples.
 PRECISIONS = dict.fromkeys(PER_DEVICE, ("bf16", "fp16", "tf32", "fp32")) | {
     "ncf": ("bf16", "tf32", "fp32")
 }
-DEMOS = (*PER_DEVICE, "zoo")
+DEMOS = (*PER_DEVICE, "zoo", "llama31_8b")
+"""Workloads whose demos are trained.
+
+Stages `fast` and `why` do not include Llama 3.1 8B, whose full model does not fit on one GPU.
+"""
 CASE_SECONDS = 300.0
 Results = dict[str, dict[str, Any]]
 
@@ -85,7 +89,7 @@ def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, st
     every = (
         DEMOS
         if stage == "learns"
-        else ("kernels", *PER_DEVICE)
+        else ("kernels", *PER_DEVICE, "llama31_8b")
         if stage == "right"
         else tuple(PER_DEVICE)
     )

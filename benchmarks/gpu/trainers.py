@@ -1,4 +1,4 @@
-"""Trainers of the six workloads on any device, with small synthetic batches.
+"""Trainers of the seven workloads on any device, with small synthetic batches.
 
 The unit tests use the same synthetic batches.
 """
@@ -26,6 +26,7 @@ CASES = {
     "gnmt": "steps",
     "transformer": "steps",
     "ncf": "",
+    "llama31_8b": "",
 }
 """Maps a workload to the name of a case in its synthetic module in `testing/`."""
 BATCHES = 10
@@ -61,6 +62,8 @@ def case(name: str) -> Case:
     os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
     if name == "ncf":
         return _ncf()
+    if name == "llama31_8b":
+        return _llama()
     module = importlib.import_module(f"testing.synthetic_{name.removesuffix('50')}")
     workload = module.workload(CASES[name], "pytorch")
     batches = [module.batch(workload, number) for number in range(BATCHES)]
@@ -84,6 +87,14 @@ def _ncf() -> Case:
     evaluation = [batch for (batch,) in data.evaluation()]
     data.close()
     return Case(workload, lambda task: dict(task.initial_weights(1)), batches, evaluation)
+
+
+def _llama() -> Case:
+    from testing import synthetic_llama as synthetic
+
+    workload: Any = synthetic.workload()
+    batches = [synthetic.step_batch(workload, step, 0) for step in range(BATCHES)]
+    return Case(workload, lambda task: dict(task.initial_weights(1)), batches, batches[:1])
 
 
 def far(found: np.ndarray, wanted: np.ndarray) -> float:

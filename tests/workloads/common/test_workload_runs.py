@@ -40,8 +40,11 @@ KEYS = {
 DEMOS = {
     **{"resnet50": ("top1", 0.8, 0.8), "zoo": ("top1", 0.75, 0.75), "ssd": ("map", 0.23, 0.23)},
     **{"gnmt": ("bleu", 0.5, 0.1), "transformer": ("bleu", 0.5, 0.1)},
+    "llama31_8b": ("log_perplexity", 2.45, 2.7),
 }
-"""Metric, target, and upper limit after the first epoch. For NCF see ncf/test_ncf_runs.py."""
+"""Metric, target, and limit that the first evaluation does not reach. For NCF see
+ncf/test_ncf_runs.py.
+"""
 
 
 def swept(tmp_path, workload, frameworks, *overrides, **env):
@@ -105,6 +108,8 @@ def test_a_demo_reaches_its_target_but_not_in_its_first_epoch(tmp_path, workload
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only((tmp_path / "logs").glob("*/*/run_0"))
     scores = [row["quality"][metric] for row in metrics(folder)]
+    if metric in registry.load_workload(workload).falling_metrics:
+        scores, target, first = [-score for score in scores], -target, -first
     assert scores[-1] >= target
     assert scores[0] < first
     assert workload == "zoo" or suite(tmp_path, "check", folder / "result_0.txt").returncode == 0
