@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from suite.common import registry
+from testing import small_tokens
 from tests.helpers import suite, wait_until
 from tests.stress.kill import KEPT, scores, start, weights, workers
 from tests.workloads.common.coco import synthetic_coco
@@ -20,6 +21,7 @@ WORKLOADS = {
     "ncf": (), "resnet50": ("workload.dataset=photos", "batch=global:12"), "ssd": SCENES,
     "maskrcnn": SCENES, "gnmt": (*TEXT, "batch=global:40"),
     "transformer": (*TEXT, "batch=global:640"),
+    "llama31_8b": ("workload.dataset=llama-text", "batch=global:64", "workload.sharding=shard"),
 }  # fmt: skip
 """Workloads, with the overrides that limit an epoch to a few steps."""
 LAST_BIT = "maskrcnn", "mxnet"
@@ -39,6 +41,7 @@ def scratch(tmp_path_factory):
     synthetic_images.write(folder / "images")
     synthetic_coco.write(folder / "coco")
     suite(folder, "data", "make-demo", "translation-demo", exits=0, **data)
+    small_tokens.write(folder / "data" / "llama-text")
     (folder / "text").mkdir()
     for path in (folder / "data/translation-demo/raw").iterdir():
         few = path.read_text().splitlines(keepends=True)[: 400 if path.stem == "train" else 12]
