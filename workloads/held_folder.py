@@ -1,10 +1,10 @@
-"""Temporary folder for unfinished work, which is removed at the end of its process.
+"""Temporary folder for unfinished work, which is removed when the process ends.
 
 If the process is killed, the next call of the same command removes the folder. A process locks its
-folder. A later call removes a folder only if all of the following are true: this user created the
-folder and its marker file, the marker contains the name of the folder, the process that created it
-has ended, and the folder is not locked. This module imports only the standard library, because
-agents import it.
+folder. A later call removes a folder only under these four conditions: this user created the folder
+and its marker file, the marker file contains the name of the folder, the process that created the
+folder has ended, and the folder is not locked. This module imports only the standard library,
+because agents import it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ def _keep_nothing(folder: Path) -> bool:
 
 
 class HeldFolder:
-    """Temporary folder that this process locks until `end`."""
+    """Temporary folder that this process locks until `end` is called."""
 
     def __init__(
         self, parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing
     ) -> None:
         """Create the folder.
 
-        Folders with the same prefix that killed processes did not remove are removed first.
+        Before that, the constructor removes folders with the same prefix that belong to killed
+        processes.
 
         Args:
             parent: Existing folder in which the folder is created.
@@ -48,7 +49,8 @@ class HeldFolder:
         remove_left(parent, prefix, must_stay)
         self._must_stay = must_stay
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        self._descriptor = _locked(self.path)  # None if the file system does not support locks
+        # The descriptor is None if the file system does not support locks.
+        self._descriptor = _locked(self.path)
         marker = {"folder": self.path.name, "process": this_process()}
         (self.path / MARKER).write_text(json.dumps(marker), encoding="utf-8")
 
@@ -62,7 +64,7 @@ class HeldFolder:
 
 @contextlib.contextmanager
 def held_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Yield a temporary folder for unfinished work, and remove it at the end."""
+    """Yield a temporary folder for unfinished work, and remove it when the context ends."""
     held = HeldFolder(parent, prefix)
     try:
         yield held.path
@@ -73,7 +75,7 @@ def held_folder(parent: Path, prefix: str) -> Iterator[Path]:
 def remove_left(
     parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing
 ) -> None:
-    """Remove folders with this prefix that killed processes did not remove."""
+    """Remove folders with this prefix whose process was killed before removing them."""
     try:
         names = [name for name in os.listdir(parent) if name.startswith(prefix)]
     except OSError:
@@ -84,7 +86,7 @@ def remove_left(
         descriptor = _locked(folder)
         if descriptor is None:
             continue
-        if _was_left(folder):  # check again, because the folder is now locked
+        if _was_left(folder):  # The check is repeated, because the folder is locked only now.
             _remove(folder, must_stay)
         os.close(descriptor)
 
@@ -92,16 +94,16 @@ def remove_left(
 def names_itself(folder: Path) -> bool:
     """Return True if the marker file of a folder contains the name of the folder.
 
-    Returns False for a copied or renamed folder, and for a link to a folder.
+    The function returns False for a copied or renamed folder, and for a link to a folder.
     """
     return _marker(folder).get("folder") == folder.name and not folder.is_symlink()
 
 
 def _was_left(folder: Path) -> bool:
-    """Return True if this user created the folder and its process has ended.
+    """Return True if this user created the folder and the folder's process has ended.
 
-    The marker file must also be created by this user. Returns False if it is uncertain whether the
-    process has ended.
+    This user must also have created the marker file. The function returns False if it is uncertain
+    whether the process has ended.
     """
     try:
         folder_status, marker_status = os.lstat(folder), os.lstat(folder / MARKER)
@@ -137,8 +139,8 @@ def _remove(folder: Path, must_stay: Callable[[Path], bool]) -> None:
 def _locked(folder: Path) -> int | None:
     """Lock a folder and return its descriptor.
 
-    Returns None if a different process holds the lock, if the folder no longer exists, or if
-    locking is not possible.
+    The function returns None if a different process holds the lock, if the folder no longer exists,
+    or if locking is not possible.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
 """Identity of the process that controls a run or locks a folder.
 
-With the identity, a different process can check whether the process still exists.
+A different process can use the identity to check whether the controlling process still exists.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def this_process() -> dict[str, str | int]:
 def is_alive(process: Any) -> bool | None:
     """Return whether a process still exists, or None if this process cannot see it.
 
-    A process on a different host or in a different container is not visible. Processes from before
-    a reboot of the host do not exist any more.
+    Processes on a different host or in a different container are not visible. A process that was
+    started before a reboot of the host does not exist any more.
 
     Args:
         process: Identity from `this_process`.
@@ -50,7 +50,7 @@ def _machine() -> dict[str, str]:
 def _start_ticks(pid: int) -> int | None:
     """Return the start time of a process in clock ticks since boot.
 
-    Returns None if the process has ended or is a zombie.
+    The function returns None if the process has ended or is a zombie.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

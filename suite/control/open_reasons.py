@@ -1,6 +1,6 @@
 """Append reasons for the open division to the log of a run that has ended.
 
-These reasons are found after the first lines of the log have been written.
+The appended reasons were found after the first lines of the log had been written.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from suite.worker.heartbeat import WorkerStatus
 from suite.worker.runlog import RunLog
 
 KEY = "suite_open"
-"""Log key of the line that contains these reasons (docs/reference/log_format.md)."""
+"""Log key of the line that contains the appended reasons for the open division
+(docs/reference/log_format.md).
+"""
 
 
 def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
-    """Append the reasons to the log of a run that has ended.
+    """Append reasons for the open division to the log of a run that has ended.
 
-    The log is not created if it does not exist.
+    If the log does not exist, the function does not create it.
     """
     with contextlib.suppress(FileNotFoundError), RunLog(log, append=True) as stream:
         texts, facts = [reason.text for reason in reasons], [reason.to_json() for reason in reasons]

@@ -44,7 +44,8 @@ def plan_all(
         output: Folder of the runs.
         hosts: The machines, if the command runs on several machines. If empty, the command runs on
             this machine.
-        earlier: Earlier plans of the same jobs. Only jobs with missing data are planned again.
+        earlier: Earlier plans of the same jobs. Only jobs whose data were missing are planned
+            again.
 
     Raises:
         ValueError: `resume=true` is set without `output=FOLDER`.

@@ -1,6 +1,6 @@
 """Print the progress of a run as a table with a row per evaluation.
 
-Between two rows, the current phase of the run is printed.
+Between two rows of the table, the current phase of the run is printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from suite.results.text import clean
 from suite.worker.heartbeat import WorkerStatus
 
 QUIET_SECONDS = 60.0
-"""Maximum time in seconds without a line if the output is not a terminal."""
+"""Maximum time in seconds without a printed line if the output is not a terminal."""
 UNKNOWN = "–"
 """Content of a table cell without a value."""
 FIRST_COLUMN_WIDTH, MIN_COLUMN_WIDTH = 7, 9
@@ -32,10 +32,10 @@ FIRST_COLUMN_WIDTH, MIN_COLUMN_WIDTH = 7, 9
 class Progress:
     """Prints the progress of a run.
 
-    Heartbeats contain the current phase. `metrics.jsonl` contains the rows of the table.
+    Heartbeats contain the current phase of the run. `metrics.jsonl` contains the rows of the table.
 
-    Times are measured from `run_start`. Lines before `run_start` state that their times are
-    measured from the launch.
+    The printed times are measured from `run_start`. Lines before `run_start` state that their times
+    are measured from the launch.
     """
 
     def __init__(self, run: RunSpec, title: str, console: Console) -> None:
@@ -70,7 +70,7 @@ class Progress:
             self._spinner = None
 
     def update(self, heartbeats: Sequence[WorkerStatus | None]) -> None:
-        """Print the blocks that have ended since the last call, and the run's current phase."""
+        """Print the blocks that ended since the previous call, and the run's current phase."""
         heartbeat = heartbeats[0]
         if heartbeat is not None:
             self._samples = heartbeat.samples
@@ -85,7 +85,7 @@ class Progress:
             self._print_phase(heartbeat)
 
     def _print_phase(self, heartbeat: WorkerStatus) -> None:
-        """Print a line during a long epoch, evaluation, or setup."""
+        """Print a line with the current phase during a long epoch, evaluation, or setup."""
         parts = [self._phase_text(heartbeat)]
         if heartbeat.step:
             rate = (heartbeat.samples - self._last_samples) / (time.monotonic() - self._last_line)
@@ -162,7 +162,7 @@ class Progress:
         return settings.mode == "train" and settings.profile != "synthetic"
 
     def _read_blocks(self) -> list[dict[str, Any]]:
-        """Return the complete lines that were appended to metrics.jsonl since the last call."""
+        """Return the complete lines that were added to metrics.jsonl since the last call."""
         try:
             with open(self._metrics, "rb") as stream:
                 stream.seek(self._offset)

@@ -33,7 +33,7 @@ EXIT_SECONDS = 20.0
 
 
 class RunMonitor:
-    """Monitors the processes of a run. The supervisor adds each process that it starts.
+    """Monitors the processes of a run, which the supervisor registers.
 
     A run ends when all workers have finished (see `HeartbeatWriter`), or at the first failure. If
     several failures are found, the first failure in this list is reported as the cause:
@@ -57,17 +57,17 @@ class RunMonitor:
             run: The run.
             hosts: Machines of the run.
             process_hosts: Machine of each worker.
-            has_agents: True if agents report the events of the machines. These events arrive with a
-                delay.
+            has_agents: True if agents report the events of the machines. Events from agents arrive
+                with a delay.
         """
         self.run_spec = run
         self.folder = Path(run.folder)
         self.hosts, self.process_hosts = list(hosts), list(process_hosts)
         self.controls: list[HostControl] = []
-        """The control of each machine, in the order of `hosts`."""
+        """The `HostControl` of each machine, in the order of `hosts`."""
         self.children: dict[str, subprocess.Popen[bytes] | Started] = {}
         self.command_hosts: dict[str, Host] = {}
-        """Maps the name of each command to the machine on which it was started."""
+        """Maps the name of each command to the host on which the command was started."""
         self.servers: set[str] = set()
         """Names of the commands that are servers for the workers."""
         self._has_agents = has_agents
@@ -79,13 +79,13 @@ class RunMonitor:
         """Check all processes and machines once.
 
         Args:
-            show: Function that prints the heartbeats.
+            show: Function that prints the progress from the heartbeats.
 
         Returns:
             How the run ended, or None while the run continues.
         """
-        # Read the exits before the heartbeats, so that the last heartbeat of an exited worker is
-        # included.
+        # Read the exit codes before the heartbeats, so that the last heartbeat of an exited worker
+        # is included.
         exits = self._exits()
         heartbeats = self.heartbeats()
         show(heartbeats)
@@ -99,8 +99,8 @@ class RunMonitor:
             or self._failed(heartbeats)
         )
         if ended is not None:
-            # If a process dies, its peers fail too, perhaps before its exit is visible. Wait to
-            # find the cause.
+            # If a process dies, its peers fail too. A peer's failure may be visible before the exit
+            # of the process. Wait, so that the cause can be found.
             time.sleep(POLL_SECONDS)
             return self._first_of_all(ended)
         workers = [code for name, code in exits.items() if name not in self.servers]
@@ -109,7 +109,8 @@ class RunMonitor:
             assert first is not None
             return RunStatus(first.status, first.reason)
         left = None if all_done else self._left(heartbeats, exits)
-        # The process's exit may be reported before the heartbeat with its reason arrives.
+        # An agent may report the exit of a process before the heartbeat with the process's reason
+        # arrives.
         if left is not None and self._has_agents:
             return self._first_of_all(self._failed(self.heartbeats()) or left)
         return None if all_done else left or self._hung(heartbeats)
@@ -117,9 +118,9 @@ class RunMonitor:
     def _first_of_all(self, ended: RunStatus) -> RunStatus:
         """Return the first failure, in the order that the docstring of the class defines.
 
-        A machine is considered lost only after its lease has expired. By this time, its peers have
-        already failed. Therefore, each machine is requested to report all its events. A machine
-        that does not respond is lost.
+        A machine is considered lost only after its lease has expired. By this time, the workers on
+        other machines have already failed. Each machine is therefore requested to report all its
+        events. A machine that does not respond is lost.
         """
         for control in self.controls:
             control.flush_events()
@@ -138,7 +139,7 @@ class RunMonitor:
         return None
 
     def _exits(self) -> dict[str, int | None]:
-        """Return each command's exit code, or None for a command that is still running."""
+        """Return the exit code of each command, or None for a command that is still running."""
         return {name: child.poll() for name, child in self.children.items()}
 
     def _server_died(
@@ -146,7 +147,7 @@ class RunMonitor:
     ) -> RunStatus | None:
         """Return the run's status if a server failed while workers still needed it.
 
-        After its workers have ended, a server exits with code 0.
+        A server whose workers have ended exits with code 0.
         """
         if all(
             heartbeat is not None and heartbeat.status in ("success", "target_missed")
@@ -176,7 +177,7 @@ class RunMonitor:
         ]
 
     def _control_of(self, process: int) -> HostControl:
-        """Return the control of a worker's machine."""
+        """Return the `HostControl` of a worker's machine."""
         return self.controls[self.hosts.index(self.process_hosts[process])]
 
     def _node(self, host: Host) -> str:
@@ -186,7 +187,7 @@ class RunMonitor:
     def _left_late(self) -> bool:
         """Check whether EXIT_SECONDS have passed since all workers finished.
 
-        If the time has passed, the run ends even if some processes are still running.
+        If EXIT_SECONDS have passed, the run ends even if some processes are still running.
         """
         self._done_since = self._done_since or time.monotonic()
         return time.monotonic() - self._done_since > EXIT_SECONDS
@@ -225,7 +226,8 @@ class RunMonitor:
         Args:
             process: Rank of the worker.
             status: The status.
-            predicate: Rest of a sentence whose subject is the worker and its machine.
+            predicate: End of the sentence about the worker. The sentence begins with the rank and
+                the machine of the worker.
         """
         node = self._node(self.process_hosts[process])
         return RunStatus(
@@ -250,7 +252,7 @@ class RunMonitor:
     def heartbeats(self) -> list[WorkerStatus | None]:
         """Return the newest heartbeat of each worker.
 
-        The item is None if the worker has not written a heartbeat yet.
+        A heartbeat is None if the worker has not written a heartbeat yet.
         """
         return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
 
@@ -264,8 +266,8 @@ class RunMonitor:
     ) -> RunStatus | None:
         """Return the run's status if a command exited too early.
 
-        A command exits too early if its workers have not finished, or if it fails before all
-        workers have finished.
+        A command exits too early if it exits before its workers have finished, or if it fails
+        before all workers have finished.
         """
         if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
             return None
@@ -283,9 +285,9 @@ class RunMonitor:
         return None
 
     def _processes_of(self, name: str) -> list[int]:
-        """Return the ranks of a command's workers.
+        """Return the ranks of the workers that a command starts.
 
-        The result is a single rank, or all ranks of the machine.
+        The command starts a single worker or all workers of a machine.
         """
         if name.startswith("worker-"):
             return [int(name.rpartition("-")[2])]
@@ -304,7 +306,7 @@ class RunMonitor:
     def _last_line(self, name: str) -> str:
         """Return the last line of a process's log.
 
-        After a crash, the result is the line before the stack traces.
+        If Python crashed, the line of the crash before the stack traces is returned.
         """
         try:
             lines = _text_from(self.folder / f"{name}.log", -LOG_BYTES).strip().splitlines()
@@ -334,8 +336,8 @@ class RunMonitor:
                     f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s)"
                     f" in phase '{phase}'"
                 )
-                # All processes wait for a suspended process. The suspended process is therefore the
-                # cause, even if a peer's heartbeat times out first.
+                # A suspended process makes all other processes wait. The suspended process is
+                # therefore the cause, even if a peer's heartbeat times out first.
                 for peer, peer_heartbeat in enumerate(heartbeats):
                     pid = self._pid_if_stopped(peer, peer_heartbeat)
                     if pid is not None:
@@ -372,18 +374,18 @@ class RunMonitor:
         if not self._control_of(heartbeat.process).stack(heartbeat.pid):
             return ""
         frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
-        # Wait until the log stops growing.
+        # Wait until the log with the stack traces stops growing.
         while time.monotonic() < deadline and not (frame and log.stat().st_size == size):
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
-            # this call receives the output that has arrived
+            # `failure` also receives the output that has arrived
             self._control_of(heartbeat.process).failure()
             frame = _innermost(_text_from(log, before).splitlines())
         return f", at {frame or 'no Python line'}; stacks in {log.name}"
 
 
 def _stopped_text(pid: int) -> str:
-    """Return the rest of the sentence about a suspended worker, with the remedy."""
+    """Return the end of the sentence about a suspended worker, with the remedy."""
     return (
         f" (process id {pid}) has been stopped from outside (state T): find the cause, such as kill"
         " -STOP, a debugger, or a batch system that suspends jobs, and run again with resume=true"
@@ -393,7 +395,7 @@ def _stopped_text(pid: int) -> str:
 def _text_from(log: Path, start: int) -> str:
     """Return at most LOG_BYTES of a text log, starting at byte `start`.
 
-    A negative `start` is relative to the end of the log.
+    A negative `start` is an offset from the end of the log.
     """
     with files.open_stream(log) as stream:
         size = stream.seek(0, os.SEEK_END)
@@ -404,7 +406,8 @@ def _text_from(log: Path, start: int) -> str:
 def _innermost(lines: list[str]) -> str:
     """Return the innermost line of the main thread in the output of faulthandler.
 
-    faulthandler writes the main thread last. The string is empty if no such line is found.
+    faulthandler writes the main thread last. The string is empty if the output contains no such
+    line.
     """
     start = max(
         (number for number, line in enumerate(lines) if line.endswith("(most recent call first):")),

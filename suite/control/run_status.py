@@ -23,21 +23,22 @@ class RunStatus:
     """running | success | target_missed | oom | rank_died | hung | interrupted | failed"""
     reason: str = ""
     process: int | None = None
-    """Rank of the process to which the reason refers."""
+    """Rank of the process to which `reason` refers."""
     node: str = ""
-    """Machine of the process in `process`.
+    """Name of the machine on which the process `process` ran.
 
-    The string is empty if the run uses a single machine, or if the reason does not refer to a
+    The string is empty if the run uses a single machine, or if `reason` does not refer to a
     process.
     """
     code: str = ""
-    """Value of the `EndCode` for the reason (suite/common/run_end.py)."""
+    """Value of the `EndCode` for `reason` (suite/common/run_end.py)."""
 
 
 class StatusWriter:
-    """Writes the status of a run.
+    """Writes the status of a run to `status.json`.
 
-    Durations are measured with the monotonic clock, because the wall clock may be changed.
+    Durations are measured with the monotonic clock, because the wall clock may be changed during
+    the run.
     """
 
     def __init__(self, run: RunSpec) -> None:
@@ -47,7 +48,7 @@ class StatusWriter:
         self._ended: datetime.datetime | None = None
 
     def write(self, status: RunStatus, open_reasons: Sequence[Deviation] = ()) -> None:
-        """Write the file. If the end was already written, the end time does not change.
+        """Write `status.json`. If the end time was already written, it does not change.
 
         Args:
             status: The status.
@@ -59,7 +60,7 @@ class StatusWriter:
         if status.status != "running":
             elapsed = datetime.timedelta(seconds=time.monotonic() - self._start)
             self._ended = ended = self._ended or self.started + elapsed
-        # The last line of the log also contains `open_reasons`.
+        # `open_reasons` is also in the last line of the log.
         filed = StatusFile(
             **asdict(status),
             started=_time_text(self.started),

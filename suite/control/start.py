@@ -1,6 +1,6 @@
 """Entry point of `run_suite.py` and `suite run`.
 
-The controller and most of the suite are only imported if they are needed.
+The controller and most modules of the suite are only imported if they are needed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run a command line.
 
     Returns:
-        Exit code: the controller's exit code, 2 if the command line is invalid, 1 if packages are
-            missing.
+        Exit code: 2 if the command line is invalid, 1 if packages are missing, otherwise the
+            controller's exit code.
     """
     process.prepare()
     try:

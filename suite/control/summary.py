@@ -19,8 +19,8 @@ from suite.control.sweep import EndedRun
 def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int:
     """Print the summary of the runs, and return the exit code.
 
-    If the report fails, the result of the runs does not change. In this case, a line with the
-    command that prints the report is shown.
+    A failure of the report does not change the result of the runs. If the report fails, the
+    function prints the command with which the user can print the report.
 
     Args:
         ended: The runs of the command.

@@ -25,11 +25,12 @@ from suite.launch.hosts import hosts_of
 
 
 class Supervisor:
-    """Runs the processes of a run until it ends.
+    """Runs the processes of a run until the run ends.
 
-    The supervisor starts the workers on all machines. Ten times per second, it uses `RunMonitor` to
-    check whether the run has ended. Then, the supervisor ends all processes and writes status.json.
-    `HeartbeatWriter` describes the protocol between controller and workers.
+    The supervisor starts the workers on all machines. Ten times per second, the supervisor uses
+    `RunMonitor` to check whether the run has ended. At the end of the run, the supervisor ends all
+    processes and writes status.json. `HeartbeatWriter` describes the protocol between controller
+    and workers.
     """
 
     def __init__(
@@ -49,15 +50,16 @@ class Supervisor:
             framework: Framework of the workers.
             environment: Environment of the workers.
             progress: Prints the progress of the run.
-            connections: Maps the name of each machine to the connection to its agent. Empty for a
-                run on this machine only.
-            checkpoint: Checkpoint file from which the run resumes. The file is moved to the folder
-                of the run.
-            find_open_reasons: Function that returns additional reasons for the open division. It is
-                called after the workers have ended.
+            connections: Maps the name of each machine to the connection to its agent. The mapping
+                is empty for a run on this machine only.
+            checkpoint: Checkpoint file from which the run resumes. The checkpoint file is moved to
+                the folder of the run.
+            find_open_reasons: Function that returns additional reasons for the open division. The
+                function is called after the workers have ended.
         """
         self.hosts = hosts_of(run)
-        # Inside a container, the host name is different.
+        # Store the hosts in the specification, because a process inside a container sees a
+        # different host name.
         self.run_spec = replace(run, hosts=self.hosts)
         self.folder = Path(run.folder)
         self.framework, self.environment = framework, environment
@@ -94,8 +96,8 @@ class Supervisor:
         """
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / RUN_FILE)
-        # Move the checkpoint after run.json is written, because a checkpoint cannot be used without
-        # it.
+        # Move the checkpoint after run.json is written, because a checkpoint without run.json
+        # cannot be used.
         if self._checkpoint is not None:
             self._checkpoint.replace(self.folder / self._checkpoint.name)
         status = RunStatus("failed", "the controller stopped because of an unexpected error")
@@ -144,7 +146,7 @@ class Supervisor:
 
     def _end(self, status: RunStatus) -> RunStatus:
         """End all processes, and write the run's status with advice."""
-        # call this before any file is removed
+        # `full_disk` must be called before any file is removed
         full = full_disk(status, self.folder, self.monitor.controls)
         self._end_processes()
         status = with_advice(status, self.run_spec, full)

@@ -1,4 +1,4 @@
-"""Runs the jobs of a command in order, and prints the result of each run."""
+"""Run the jobs of a command in order, and print the result of each run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EndedRun:
     def log(self) -> Path:
         """Return the path of the run's log.
 
-        The file does not exist if the run ended before it wrote its first line.
+        The log does not exist if the run ended before it wrote its first line.
         """
         return self.job.folder / f"run_{self.index}" / f"result_{self.index}.txt"
 
@@ -54,7 +54,7 @@ class EndedRun:
     def is_expected(self) -> bool:
         """Return True if the run succeeded, or is a study's cell that ran out of memory.
 
-        The study's table shows such a cell as out of memory.
+        The study's table shows a cell that ran out of memory as such.
         """
         status = self.status.status
         return (status == "success" and not self.is_lost) or (
@@ -78,7 +78,7 @@ class EndedRun:
     def _file_to_read(self) -> Path:
         """Return the file in which the user can read how the run ended.
 
-        The result is the log, or the file with the traceback of the failed process.
+        The file is the run's log, or the file with the traceback of the failed process.
         """
         folder = self.log.parent
         if self.status.status in ("failed", "oom") and self.status.process is not None:
@@ -101,8 +101,8 @@ def run_jobs(
         jobs: The jobs, each with at least one run.
         command: The command that contains the jobs.
         ended: List to which each run is appended when it ends.
-        check_output: Function that raises OSError if the output folder no longer exists. It is
-            called before and after each run.
+        check_output: Function that raises OSError if the output folder no longer exists. The
+            function is called before and after each run.
         agents: The agents, if the jobs run on several machines.
 
     Returns:
@@ -139,9 +139,9 @@ def run_jobs(
 def _run(
     job: Job, index: int, command: Command, agents: Agents | None
 ) -> tuple[EndedRun, list[str]]:
-    """Execute a run, unless it finished in an earlier command.
+    """Execute a run, unless an earlier command already finished the run.
 
-    Returns the ended run, and warnings about its result.
+    Returns the ended run, and warnings about the run's result.
     """
     folder = job.folder / f"run_{index}"
     if folder.exists():

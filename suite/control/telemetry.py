@@ -33,11 +33,11 @@ LOG = logging.getLogger(__name__)
 INTERVAL_SECONDS = 1.0
 _LINE_BYTES = 1 << 20
 JOIN_SECONDS = 2.0
-"""Maximum time in seconds that the end of a run waits for the current sample, because a driver can
-hang.
+"""Maximum time in seconds that the end of a run waits until the sampling thread has taken its
+current sample. A driver may hang.
 """
 SEARCH_SHARE = 0.001
-"""Maximum share of a core's time for the search for new processes.
+"""Maximum share of a core's time that the search for new processes may use.
 
 The search reads all of /proc, which takes long on a machine with many processes.
 """
@@ -47,17 +47,19 @@ slowdown, software and hardware thermal slowdown, and power brake. The power cap
 because GPUs at full load normally reach it.
 """
 CLOCK_CORES = 16
-"""Maximum number of cores whose clocks are read, because each reading may interrupt the core."""
+"""Maximum number of cores whose clock frequencies are read. The number is limited because each
+reading may interrupt the core.
+"""
 
 
 class ProcessTree:
-    """All descendants of the controller or of an agent, which belong to the run."""
+    """All processes of a run on a machine: descendants of the controller or an agent."""
 
     def __init__(self, root: int | None = None) -> None:
         """Prepare the sampling. This process itself is never sampled.
 
         Args:
-            root: Process id of the controller or agent. The default is this process.
+            root: Process id of the controller or agent. By default, it is the id of this process.
         """
         self._root = root
         self._processes: dict[int, psutil.Process] = {}
@@ -68,8 +70,8 @@ class ProcessTree:
     def sample(self) -> dict[str, Json]:
         """Return the run's CPU use, resident memory, and number of processes.
 
-        The CPU use is the mean since the last sample, and 100 means all CPUs of the machine. Memory
-        that several processes share is counted once per process.
+        The CPU use is the mean since the previous sample, and 100 means all CPUs of the machine.
+        Memory that several processes share is counted once per process.
         """
         now = time.monotonic()
         if now >= self._search_at:
@@ -77,7 +79,7 @@ class ProcessTree:
         before, self._cpu_seconds = self._cpu_seconds, {}
         busy_seconds, memory_bytes = 0.0, 0
         for pid, process in self._processes.items():
-            # The process may have ended since the last search.
+            # Ignore processes that have ended since the last search.
             with (
                 contextlib.suppress(psutil.Error),
                 process.oneshot(),
@@ -111,7 +113,7 @@ class ProcessTree:
 class Sensors:
     """Reads all sensors of a machine.
 
-    A failed sensor has the value null. Only the first error of each sensor is kept.
+    The value of a failed sensor is null. Only the first error of each sensor is kept.
     """
 
     def __init__(self, nvml: Any = None, with_gpus: bool = False, root: int | None = None) -> None:
@@ -120,8 +122,8 @@ class Sensors:
         Args:
             nvml: The initialized NVML module, or None if NVML is not available.
             with_gpus: True to read the sensors of GPUs.
-            root: Id of the process whose descendants belong to the run. The default is this
-                process.
+            root: Id of the process whose descendants belong to the run. By default, it is the id of
+                this process.
         """
         self._root = os.getpid() if root is None else root
         self.reasons: dict[str, str | None] = {}
@@ -143,12 +145,12 @@ class Sensors:
             self._handles = self._try("gpus", lambda: devices.visible_handles(nvml)) or ()
 
     def read(self) -> dict[str, Json]:
-        """Return a value per sensor.
+        """Return the current value of each sensor.
 
-        The value of a GPU sensor is a list with an item per visible device.
+        The value of a GPU sensor is a list with an element per visible device.
 
-        The first call returns meaningless CPU shares, because they are measured since the previous
-        call.
+        CPU shares are measured since the previous call, so the CPU shares from the first call are
+        meaningless.
         """
         row: dict[str, Json] = {
             "cpu_percent": self._try("cpu_percent", psutil.cpu_percent),
@@ -174,7 +176,7 @@ class Sensors:
         return row
 
     def _cpu_clock_mhz(self) -> float | None:
-        """Return the mean clock of the cores in MHz, or None if no file can be read."""
+        """Return the mean clock frequency of the cores in MHz, or None if it cannot be read."""
         clocks_khz = [clock for file in self._clock_files if (clock := number(file)) is not None]
         return round(sum(clocks_khz) / len(clocks_khz) / 1000, 1) if clocks_khz else None
 
@@ -182,7 +184,7 @@ class Sensors:
         try:
             value = read(*arguments)
         except Exception as error:
-            # any exception is caught, because NVML and psutil have no common base class for errors
+            # Catch any exception, because NVML and psutil have no common base class for errors.
             self.reasons[name] = self.reasons.get(name) or f"{type(error).__name__}: {error}"
             return None
         self.reasons.setdefault(name, None)
@@ -192,8 +194,8 @@ class Sensors:
 def _count_outside(on_device: Sequence[Any], root: int) -> int | None:
     """Return the number of processes on a device that are not descendants of `root`.
 
-    Returns None if a process is not visible to this process. Such a process may belong to the run,
-    inside a container.
+    Returns None if a process on the device is not visible to this process. An invisible process may
+    belong to the run, inside a container.
     """
     count = 0
     for process in on_device:
@@ -222,7 +224,7 @@ GPU_SENSORS: Mapping[str, Callable[[Any, Any, int], Json]] = {
         nvml.nvmlDeviceGetComputeRunningProcesses(device), root
     ),
 }
-"""Maps the name of each GPU sensor to the function that reads it.
+"""Maps the name of each GPU sensor to the function that reads the sensor.
 
 The function's arguments are NVML, the handle of a device, and the id of the process whose
 descendants belong to the run.
@@ -244,11 +246,11 @@ class TelemetryRecorder:
 
         Args:
             path: File to which the samples are written.
-            log: Log of the run. Only samples between its `run_start` and `run_stop` are kept.
+            log: Log of the run. Only samples between the log's `run_start` and `run_stop` are kept.
             with_gpus: True to read the sensors of GPUs.
             interval_seconds: Time between two samples.
-            root: Id of the process whose descendants belong to the run. The default is this
-                process.
+            root: Id of the process whose descendants belong to the run. By default, it is the id of
+                this process.
         """
         self._root = root
         self.path = path
@@ -256,7 +258,7 @@ class TelemetryRecorder:
         self.interval_seconds = interval_seconds
         self.samples = 0
         self.cpu_seconds = 0.0
-        """CPU time of the sampling thread so far."""
+        """Total CPU time in seconds that the sampling thread has used."""
         self._with_gpus = with_gpus
         self._reasons: Mapping[str, str | None] = {}
         self._ended = threading.Event()
@@ -274,7 +276,7 @@ class TelemetryRecorder:
             self._thread = thread
 
     def stop(self) -> None:
-        """Stop the sampling, and remove the samples outside the run's time."""
+        """Stop the sampling, and remove the samples before `run_start` and after `run_stop`."""
         self._ended.set()
         if self._thread is None:
             return
@@ -299,13 +301,14 @@ class TelemetryRecorder:
     def _sample(self, sensors: Sensors) -> None:
         begin, begin_ms = time.monotonic(), time.time() * 1e3
         self._reasons = sensors.reasons
-        sensors.read()  # detects sensors that fail, and starts the first measurement interval
+        # the first call detects sensors that fail, and starts the first measurement interval
+        sensors.read()
         with open(self.path, "x", encoding="utf-8", buffering=1) as stream:
             stream.write(json.dumps(self._header(), ensure_ascii=False) + "\n")
             while True:
-                # After a late sample, skip samples instead of shifting them. The next sample is at
-                # least half an interval away, because CPU shares over a shorter time are
-                # meaningless.
+                # After a late sample, skip samples instead of shifting all later samples. The next
+                # sample is at least half an interval away, because CPU shares over a shorter time
+                # are meaningless.
                 tick = int((time.monotonic() - begin) / self.interval_seconds + 0.5) + 1
                 if self._ended.wait(
                     max(0.0, begin + tick * self.interval_seconds - time.monotonic())
@@ -321,8 +324,8 @@ class TelemetryRecorder:
 def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None:
     """Remove the samples outside the time from `run_start` to `run_stop`.
 
-    Times of the samples are converted to seconds since `run_start`. If the log lacks `run_start` or
-    `run_stop`, the samples are not cut at that end.
+    Times of the samples are converted to seconds since `run_start`. If the log lacks `run_start`,
+    no early samples are removed. If the log lacks `run_stop`, no late samples are removed.
 
     Args:
         path: File with the samples. The file is replaced.
@@ -355,7 +358,7 @@ def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the samples in a file, and skip incomplete lines.
 
-    A full disk can leave incomplete lines.
+    Incomplete lines are possible if the disk was full.
     """
     with files.open_stream(path) as stream:
         while line := stream.readline(_LINE_BYTES):
@@ -368,7 +371,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 def _clock(log: Path) -> tuple[float | None, float | None]:
     """Return the times of `run_start` and `run_stop` in a log, in milliseconds.
 
-    A time is None if the log does not contain the record.
+    A time is None if the log does not contain the corresponding record.
     """
     from suite.results.logs.lines import read_file
 
@@ -383,7 +386,7 @@ def _clock(log: Path) -> tuple[float | None, float | None]:
 def main() -> int:
     """Record the topology and telemetry of this machine until a signal ends this process.
 
-    The agent sends both files to the controller.
+    The agent sends the topology file and the telemetry file to the controller.
     """
     folder, device = Path(sys.argv[1]), sys.argv[2]
     topology.write(folder)

@@ -1,4 +1,5 @@
 """Framework environments and plugins.
 
-The package creates, finds, and checks environments. The controller and `suite env` use it.
+The package creates, finds, and checks environments. The controller and the command `suite env` use
+the package.
 """

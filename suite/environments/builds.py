@@ -1,6 +1,6 @@
 """CUDA version and GPU architectures for which a framework was built.
 
-The module also checks whether a machine can run this build.
+The module also checks whether a machine can run a framework that was built for them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ class Build:
     cuda: str
     """CUDA version, such as `13.0`."""
     architectures: tuple[str, ...]
-    """Build targets, such as `sm_90` for machine code.
+    """GPU architectures of the build, such as `sm_90` for machine code.
 
-    A target such as `compute_90` is PTX code, which the driver compiles for any newer device.
+    An architecture such as `compute_90` is PTX code, which the driver compiles for any newer
+    device.
     """
 
     def needs_newer_driver(self, driver_cuda: str | None) -> bool:
@@ -61,9 +62,9 @@ class Build:
 def carries(architectures: Sequence[str], capability: str) -> bool:
     """Check whether a build contains code for a device.
 
-    Machine code runs on a device with the same major version and the same or a newer minor version.
-    PTX code runs on any device whose compute capability is the same or newer (CUDA C++ Programming
-    Guide, sections "Binary Compatibility" and "PTX Compatibility").
+    Machine code for an older or equal minor version of the device's major version runs on the
+    device. PTX code runs on any device whose compute capability is the same or newer (CUDA C++
+    Programming Guide, sections "Binary Compatibility" and "PTX Compatibility").
 
     Args:
         architectures: Targets of the build, such as `sm_90`, `sm_90a`, or `compute_90`.

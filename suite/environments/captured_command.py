@@ -15,10 +15,10 @@ class CommandResult(NamedTuple):
     """Exit code and output of a program."""
 
     code: int | None
-    """Exit code.
+    """Exit code of the program.
 
-    None if the program timed out or could not be started. In this case, `errors` contains the
-    reason.
+    The exit code is None if the program timed out or could not be started. `errors` then contains
+    the reason.
     """
     out: str
     errors: str
@@ -70,7 +70,7 @@ def captured(
 def last_line(text: str) -> str:
     """Return the last informative line of a program's output, or an empty string.
 
-    The function skips blank lines, and the reference to the help at the end of docker's error
+    The function skips blank lines, and the hint about `--help` at the end of docker's error
     messages.
     """
     lines = [

@@ -1,6 +1,6 @@
 """Check whether an environment works.
 
-The checks cover the environment's state, package versions, imports, and visible entry points.
+The checks cover the environment's status, package versions, imports, and visible entry points.
 """
 
 import time
@@ -18,23 +18,23 @@ from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
 
 IMPORT_SECONDS = 300.0
-"""Timeout in seconds for importing a framework. The first import from a slow disk takes a
+"""Timeout in seconds for importing a framework. The first import from a slow disk may need a
 minute.
 """
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of a check, with a line to print."""
+    """Result of a check of an environment, with a line to print."""
 
     passed: bool
     text: str
 
 
 def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
-    """Check an environment, and return the results.
+    """Check an environment, and return the results of all checks.
 
-    If the environment is missing or broken, the only result is its state.
+    If the environment is missing or broken, the only check is that of its status.
 
     Raises:
         ValueError: The name is not a valid name of an environment.
@@ -62,7 +62,7 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
 def installed(folder: Path) -> dict[str, metadata.Distribution]:
     """Return the distributions in an environment's site-packages, by canonical name.
 
-    The environment's Python is not started.
+    The function does not start the environment's Python.
     """
     site_packages = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
     return {
@@ -74,7 +74,7 @@ def installed(folder: Path) -> dict[str, metadata.Distribution]:
 def damage(status: venvs.EnvironmentStatus) -> str:
     """Return the first defect in an environment's packages, or an empty string.
 
-    The check only reads files and does not start the environment's Python. A `ready` environment
+    The function only reads files and does not start the environment's Python. A `ready` environment
     must contain the packages of its lock file. An `outdated` environment is only checked for
     missing files of its installed packages.
     """
@@ -121,7 +121,7 @@ def _check_versions(status: venvs.EnvironmentStatus, lock: Lock) -> CheckResult:
 
 
 def _check_import(environment: Environment, module: str) -> CheckResult:
-    """Check that a module can be imported, in a separate process."""
+    """Check in a separate process that a module can be imported."""
     started = time.monotonic()
     code = f"import {module}; print(getattr({module}, '__version__', ''))"
     outcome = captured(environment.command("-c", code), IMPORT_SECONDS)
@@ -136,7 +136,7 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
 def _check_entry_points(folder: Path, project: Path) -> CheckResult:
     """Check that the environment contains the entry points of all workloads and trainers.
 
-    The expected entry points are those that the suite's package declares.
+    The expected entry points are declared in the metadata of the suite's package.
     """
     declared = suite_package.entry_points(project)
     points = (

@@ -2,11 +2,11 @@
 
 The module also checks container images and ends leftover containers.
 
-A container is a command prefix. The container shares the machine's network, shared memory, and
-process ids, so that collectives and supervision work as without a container. Code, plugins, and
-data are mounted read-only. Only the folder of the run is writable. The command lines for docker
-were tested. The command lines for podman, apptainer, and enroot follow their manuals and were not
-tested.
+A container is implemented as a command prefix. The container shares the machine's network, shared
+memory, and process ids, so that collectives and supervision work as without a container. Code,
+plugins, and data are mounted read-only. Only the folder of the run is writable. The command lines
+for docker were tested. The command lines for podman, apptainer, and enroot follow their manuals and
+were not tested.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from suite.launch.worker_env import inherited_variables
 PROGRAMS = ("docker", "podman", "apptainer", "enroot")
 """Container programs, which are also values of `environment=`."""
 WITH_DAEMON = ("docker", "podman")
-"""Programs whose containers are not child processes of the client, and outlive the client."""
+"""Container programs whose containers are not child processes of the client, and outlive the
+client.
+"""
 ANSWER_SECONDS = 8.0
 """Timeout in seconds for a query to a container program.
 
@@ -40,7 +42,7 @@ The limit is short because the user waits for the query before the run starts.
 """
 RUN_LABEL, OWNER_LABEL = "suite.run", "suite.owner"
 PASSED_VARIABLES = ("CUDA_", "NVIDIA_")
-"""Prefixes of environment variables that are passed into a container, because they tune devices,
+"""Prefixes of environment variables that are passed into a container. The variables tune devices,
 collectives, and threads.
 """
 OWN_VARIABLES = {
@@ -50,8 +52,8 @@ OWN_VARIABLES = {
     "PYTHONNOUSERSITE": "1",
     "PYTHONSAFEPATH": "1",
 }
-"""Environment variables that are set in a container. They replace the user's name and home folder,
-which libraries read but which may not exist in the container.
+"""Environment variables that are set in a container. Libraries read the user's name and home
+folder, which may not exist in the container, so these variables replace both.
 """
 
 
@@ -67,7 +69,7 @@ class Mount:
     def read(cls, text: str) -> Mount:
         """Parse `HOST`, `HOST:INSIDE`, or `HOST:INSIDE:rw`.
 
-        Raises ValueError if the text has any other form.
+        Raises ValueError if the text has a different format.
         """
         source, target, mode, *rest = [*text.split(":"), "", ""]
         if (
@@ -85,10 +87,10 @@ class Mount:
 
 @dataclass(frozen=True)
 class Container:
-    """Settings of a container. If `run` is set, the container is for a process of a run."""
+    """Settings of a container. If `run` is set, the container is for a run's process."""
 
     program: str
-    """Container program, which is an item of PROGRAMS."""
+    """Container program, which is an element of PROGRAMS."""
     image: str
     image_id: str = ""
     """Digest of the image, as reported by docker or podman. The string is empty if the image is a
@@ -103,8 +105,9 @@ class Container:
     run: str = ""
     """Folder of the run.
 
-    In the container, the folder is writable and is the working directory. Its path is also the
-    label by which the run's containers are found. The string is empty for a query before a run.
+    In the container, the folder is writable and is the working directory. The path of the folder is
+    also the label by which the run's containers are found. The string is empty if the container is
+    for a query before a run.
     """
     process: str = ""
     """Name of the process in the run, such as `server` or `worker-3`."""
@@ -114,10 +117,10 @@ class Container:
     def run_argv(self, mounts: Sequence[Mount]) -> list[str]:
         """Return the command line up to the command that runs in the container.
 
-        The result includes the environment variables.
+        The command line includes the environment variables.
 
         Args:
-            mounts: Mounts that the suite needs. The user's mounts are added to them.
+            mounts: Mounts that the suite needs. The user's mounts are added to the command line.
         """
         all_mounts = [*mounts, *map(Mount.read, self.mounts)]
         env = {**OWN_VARIABLES, **passed_variables(), **self.env}
@@ -131,7 +134,7 @@ class Container:
         """Return the command line that ends the containers of the given processes.
 
         The list is empty if containers end with their client processes. If no container is left,
-        the command fails with a message, which is not an error.
+        the command prints an error message, which can be ignored.
         """
         if self.program not in WITH_DAEMON:
             return []
@@ -164,8 +167,8 @@ def container_name(run: str, process: str) -> str:
 def from_config(config: EnvironmentConfig, gpus: bool, log: Callable[[str], object]) -> Container:
     """Return the container that `environment.*` specifies, after checking it.
 
-    The checks run here so that a problem is reported before the clock of a run starts. Containers
-    that earlier runs left on this machine are ended.
+    The container is checked here, so that a problem is reported before the clock of a run starts.
+    Containers that earlier runs left on this machine are ended.
 
     Args:
         config: Settings of the environment.
@@ -229,7 +232,7 @@ def _image_id(program: str, image: str) -> str:
 def _image_file(program: str, image: str) -> str:
     """Return the absolute path of an image, or the name of an enroot container.
 
-    The image is a file or a folder.
+    An image is a file or a folder.
 
     Raises:
         ValueError: The image does not exist, or is a URL.
@@ -270,7 +273,7 @@ def _query(*argv: str) -> CommandResult:
 
 
 def end_leftovers(program: str, log: Callable[[str], object]) -> None:
-    """End the containers of controllers on this machine that were killed.
+    """End the containers that killed controllers on this machine have left.
 
     Args:
         program: `docker` or `podman`.
@@ -289,7 +292,8 @@ def end_leftovers(program: str, log: Callable[[str], object]) -> None:
 def _owner() -> str:
     """Return a string that identifies this process as the owner of its containers.
 
-    The string contains the machine, the process id, and the start time in whole seconds.
+    The string contains the name of the machine, the process id, and the start time in whole
+    seconds.
     """
     return f"{platform.node()}/{os.getpid()}/{psutil.Process().create_time():.0f}"
 
@@ -306,7 +310,7 @@ def _is_gone(owner: str) -> bool:
 
 
 def _with_daemon(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    """Return the options that docker and podman share, without the image."""
+    """Return the options that docker and podman have in common, without the image."""
     argv = [
         container.program,
         "run",
@@ -328,7 +332,7 @@ def _with_daemon(container: Container, mounts: Sequence[Mount]) -> list[str]:
 
 
 _LOCKS = ["--ulimit=memlock=-1", "--ulimit=stack=67108864"]
-"""Memory lock and stack limits for GPUs and InfiniBand, which need more locked memory than a daemon
+"""Limits on locked memory and stack size. GPUs and InfiniBand need more locked memory than a daemon
 allows by default.
 
 Runs on CPUs do not need these limits.
@@ -336,7 +340,7 @@ Runs on CPUs do not need these limits.
 
 
 def _docker(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    # --userns=host: files belong to the user even if the daemon maps the container's user ids to a
+    # --userns=host: the user owns the files even if the daemon maps the container's user ids to a
     # different range.
     argv = ["--userns=host"]
     argv += [f"--group-add={group}" for group in os.getgroups() if group != os.getgid()]
@@ -345,7 +349,7 @@ def _docker(container: Container, mounts: Sequence[Mount]) -> list[str]:
 
 
 def _podman(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    # Rootless mode: files belong to the user, the user's groups are kept, and limits cannot exceed
+    # Rootless mode: the user owns the files, the user's groups are kept, and limits cannot exceed
     # the user's limits.
     argv = ["--security-opt=label=disable"]
     if os.getuid() != 0:
@@ -381,7 +385,7 @@ _BUILDERS: dict[str, Callable[[Container, Sequence[Mount]], list[str]]] = {
 def _fields(mount: Mount, target: str, read_only: str) -> list[str]:
     """Return the fields of a `--mount` option.
 
-    docker and podman use different names for the target and for read-only mounts.
+    docker and podman have different names for the fields of the target and of read-only mounts.
     """
     return [
         "type=bind",
@@ -394,7 +398,7 @@ def _fields(mount: Mount, target: str, read_only: str) -> list[str]:
 def _csv(fields: Sequence[str]) -> str:
     """Format fields as a line of CSV, which is the format of `--mount`.
 
-    CSV quotes a comma in a path, so that the comma does not separate fields.
+    CSV puts a path with a comma into quotes, so that the comma does not separate fields.
     """
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(fields)

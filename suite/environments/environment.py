@@ -1,8 +1,8 @@
 """Environments of worker processes.
 
 An environment consists of a command prefix, a Python interpreter, and a path map. A venv, the
-current interpreter, and a container (`suite.environments.containers`) differ only in these three
-values, so all other code treats them alike.
+current interpreter, and a container (`suite.environments.containers`) differ only in the command
+prefix, the interpreter, and the path map. All other code treats them alike.
 """
 
 import json
@@ -28,8 +28,8 @@ RESERVED_NAMES = ("auto", "current", "custom", *containers.PROGRAMS)
 """Names of environments that are not venvs."""
 
 PYTHONPATH_WRAPPER = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
-"""Shell code that executes the command in its arguments, with the folder `$0` first on the Python
-path.
+"""Shell code that puts the folder `$0` first on the Python path, then executes the command in its
+arguments.
 """
 
 DESCRIBE_SCRIPT = """
@@ -58,38 +58,38 @@ class Environment:
     """The environment in which worker processes run."""
 
     name: str
-    """Name for messages and records, such as `torch`, `current`, or `custom`."""
+    """Name of the environment for messages and records, such as `torch`, `current`, or `custom`."""
     command_prefix: tuple[str, ...]
-    """Command prefix before the Python, such as `("numactl", "--interleave=all")`.
+    """Command prefix before the path of Python, such as `("numactl", "--interleave=all")`.
 
-    In a container, the prefix runs inside the container.
+    For a container, the prefix is part of the command that runs inside the container.
     """
     python: str
     """Path of the Python interpreter. For a container, this is the path inside the container."""
     path_map: Mapping[str, str] = field(default_factory=dict)
     """Maps folders on the host to the corresponding folders inside the environment.
 
-    All other paths are the same on the host and inside the environment.
+    Paths outside these folders are the same on the host and inside the environment.
     """
     python_path: tuple[str, ...] = ()
     """Folders of plugins on the host.
 
-    These folders precede the PYTHONPATH of the environment.
+    The folders of plugins precede the PYTHONPATH of the environment.
     """
     container: containers.Container | None = None
-    """Container in which all commands run, or None if they run directly on the host."""
+    """Container in which all commands run, or None if the commands run directly on the host."""
 
     def command(self, *args: str | os.PathLike[str]) -> list[str]:
         """Return the command line that runs Python with `args` in this environment.
 
-        Each argument that is a path below a mapped folder is translated. Paths inside an argument
+        An argument that is a path below a mapped folder is translated. Paths inside an argument
         (`--file=/data/x`) are not translated, so pass the path as a separate argument.
         """
         python = [self.python, *(self.map_path(arg) for arg in args)]
         folders = [*self.python_path, *([str(PROJECT)] if self.container and IN_CHECKOUT else [])]
         if folders:
-            # Set the path inside the environment, because environment variables of the host are not
-            # passed to a container.
+            # Set PYTHONPATH inside the environment, because environment variables of the host are
+            # not passed to a container.
             path = ":".join(map(self.map_path, folders))
             python = ["sh", "-c", PYTHONPATH_WRAPPER, path, *python]
         container_argv = (
@@ -100,7 +100,7 @@ class Environment:
     def of_process(self, folder: Path, name: str, env: Mapping[str, str]) -> "Environment":
         """Return the environment for a process of a run.
 
-        Only container environments depend on the process.
+        Only container environments differ between processes.
 
         Args:
             folder: Folder of the run, which is mounted into the container.
@@ -131,7 +131,7 @@ class Environment:
     def map_path(self, path: str | os.PathLike[str]) -> str:
         """Translate a path on the host to the path inside the environment.
 
-        The longest mapped folder that contains the path is replaced.
+        The longest mapped folder that contains the path determines the translation.
         """
         return mapped(path, self.path_map)
 
@@ -168,7 +168,7 @@ def resolve(
             `mounts`, and `options`.
         framework_default_name: Name of the venv for `auto`, such as `torch` or `tensorflow-cpu`.
         device: Device of the run. With `cuda`, the GPUs are available in a container.
-        tell: Function that receives warnings about an environment that is still usable.
+        tell: Function that receives warnings about an environment that can still be used.
 
     Raises:
         ValueError: The name is unknown, the venv or the image does not exist, or keys contradict
@@ -215,8 +215,8 @@ def resolve(
 def libraries_of(name: str, python: Path) -> tuple[str, ...]:
     """Return the command prefix that adds library folders of a venv to `LD_LIBRARY_PATH`.
 
-    The lock file specifies the folders. The prefix is empty if the framework finds its libraries
-    without it.
+    The lock file specifies the library folders. The prefix is empty if the framework finds its
+    libraries without `LD_LIBRARY_PATH`.
 
     Args:
         name: Name of the venv.
@@ -240,7 +240,7 @@ class Description(NamedTuple):
     installed.
     """
     env: Mapping[str, str]
-    """Environment variables of a process in the environment that are recorded with a run.
+    """Recorded environment variables of a process in the environment.
 
     Secrets are removed.
 
@@ -252,7 +252,7 @@ class Description(NamedTuple):
 def describing_command(environment: Environment, packages: Sequence[str]) -> list[str]:
     """Return the command line that prints a `Description` of an environment as JSON.
 
-    The command imports none of the packages.
+    The command does not import any of the packages.
     """
     arguments = json.dumps([list(packages), recorded_prefixes(), SECRET, HIDDEN])
     return environment.command("-c", DESCRIBE_SCRIPT, arguments)
@@ -320,13 +320,13 @@ def installed_versions(
 ) -> Mapping[str, str | None]:
     """Return the installed version, or None, of each distribution.
 
-    Raises ValueError like `describe`.
+    The raised errors are the same as for `describe`.
     """
     return describe(environment, packages).versions
 
 
 class Descriptions:
-    """Cache of environment descriptions for a command.
+    """Cache of environment descriptions during a command.
 
     With the cache, a sweep starts Python once per environment instead of once per job.
     """
@@ -335,7 +335,7 @@ class Descriptions:
         self._descriptions: dict[tuple[str, ...], Description] = {}
 
     def of(self, environment: Environment, packages: Sequence[str]) -> Description:
-        """Return the result of `describe`, which is called once for the same arguments."""
+        """Return the cached result of `describe` for the same arguments, or call `describe`."""
         key = (repr(environment), *packages)
         if key not in self._descriptions:
             self._descriptions[key] = describe(environment, packages)
@@ -355,7 +355,7 @@ def _check_name(name: str) -> None:
 def _venv_python(name: str, warn: Callable[[str], object]) -> Path:
     """Return the Python of a complete venv.
 
-    If the venv is outdated, the function calls `warn` and still returns its Python.
+    If the venv is outdated, the function calls `warn` and still returns the venv's Python.
     """
     status = venvs.status(name)
     create = f"suite env create {name}"

@@ -1,6 +1,6 @@
 """Install packages with uv, using the settings of pip.
 
-uv needs 20 % of pip's time (docs/how-to/install_and_environments.md).
+uv needs 20 % of the time that pip needs (docs/how-to/install_and_environments.md).
 
 `python -m suite.environments.installer ARGUMENTS` installs the packages in ARGUMENTS into the
 current Python environment, without dependencies.
@@ -22,8 +22,8 @@ VARIABLES = {
     "proxy": "ALL_PROXY", "timeout": "UV_HTTP_TIMEOUT",
 }  # fmt: skip
 """Maps a setting of pip to the equivalent environment variable of uv. uv does not read pip's
-settings (docs.astral.sh/uv/pip/compatibility). Several values are separated by spaces in pip
-and uv, except that uv separates links by commas.
+settings (docs.astral.sh/uv/pip/compatibility). pip and uv separate several values by spaces,
+except that uv separates links by commas.
 """
 
 
@@ -31,7 +31,7 @@ def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     """Return the command that installs packages without dependencies, and its variables.
 
     The environment variables contain the settings from pip's configuration files and from `PIP_…`
-    variables. uv variables that are already set take precedence.
+    variables. If the user has already set a variable of uv, the user's value takes precedence.
 
     Args:
         python: Interpreter into whose environment the packages are installed.
@@ -57,8 +57,8 @@ def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
 def _settings() -> dict[str, str]:
     """Return the settings of pip by name.
 
-    Environment variables override configuration files. In a file, the section `[install]` overrides
-    `[global]`.
+    Environment variables override configuration files. In a configuration file, the section
+    `[install]` overrides `[global]`.
     """
     output = captured([sys.executable, "-m", "pip", "config", "list"]).out.splitlines()
     lines = [line.partition("=") for line in output]
@@ -71,7 +71,7 @@ def _settings() -> dict[str, str]:
 
 
 def main() -> None:
-    """Replace this process with uv."""
+    """Replace this process with a uv process."""
     command, env = install(sys.executable, *sys.argv[1:])
     os.execve(command[0], command, {**os.environ, **env})
 

@@ -1,8 +1,8 @@
 """Read the lock files in `environments/`, which pin all packages of each environment.
 
-A lock file is a pip requirements file that pins every package, including transitive dependencies.
-It is installed with `--no-deps`, so that only packages in the lock file are installed. Comments at
-the top of the file contain the facts for which pip has no syntax:
+A lock file is a pip requirements file that pins every package, including transitive dependencies. A
+lock file is installed with `--no-deps`, so that only packages in the lock file are installed.
+Comments at the beginning of a lock file contain information for which pip has no syntax:
 
     # tried: Linux x86_64, Python 3.11, CPU       or  # not tried: why
     # python: 3.10-3.13                           Python versions, both ends included
@@ -11,8 +11,8 @@ the top of the file contain the facts for which pip has no syntax:
     # cuda: 13.0 sm_75 sm_80 compute_90           CUDA version and targets of the framework
     # libraries: nvidia/*/lib                     folders with the framework's shared libraries
 
-Without `framework`, the environment contains no framework. Without `cuda`, the framework runs on
-CPUs only.
+If the comment `framework` is missing, the environment contains no framework. If the comment `cuda`
+is missing, the framework runs on CPUs only.
 """
 
 import functools
@@ -41,7 +41,7 @@ class Lock:
     name: str
     path: Path
     mark: str
-    """The line `tried: where` or `not tried: why`."""
+    """The line `tried: WHERE` or `not tried: WHY` of the lock file."""
     python_first: Version
     python_last: Version
     framework: str
@@ -51,7 +51,7 @@ class Lock:
     build: Build | None = None
     libraries: str = ""
     """Glob pattern of the library folders, relative to site-packages. The string is empty if the
-    framework finds its libraries without it.
+    framework finds its libraries without these folders.
     """
 
     def pins(self, python: Version) -> dict[str, str]:
@@ -64,7 +64,7 @@ class Lock:
         }
 
     def supports(self, python: Version) -> bool:
-        """Check whether the lock supports a Python version."""
+        """Check whether the lock file supports a Python version."""
         return self.python_first <= python <= self.python_last
 
     @property
@@ -74,7 +74,7 @@ class Lock:
 
     @property
     def tried(self) -> bool:
-        """Return True if this environment was tested with actual runs."""
+        """Return True if the environment of this lock file was tested with actual runs."""
         return not self.mark.startswith("not")
 
 
@@ -86,7 +86,7 @@ def folder(project: Path = PROJECT) -> Path:
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
     """Return the lock files of all framework environments that can be created.
 
-    The result is sorted by the name of the environment.
+    The dictionary is sorted by the name of the environment.
     """
     locks = (
         read(path) for path in sorted(folder(project).glob("*.txt"), key=lambda path: path.stem)
@@ -140,7 +140,8 @@ def _parsed(path: Path, text: str) -> Lock:
 def _requirements(path: Path, text: str) -> list[Requirement]:
     """Return the pinned packages.
 
-    Every line must have the form `name==version`, with or without a marker.
+    Every line of the lock file must have the form `name==version`, with or without an environment
+    marker.
     """
     requirements = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -172,8 +173,8 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
         driver_cuda: Newest CUDA version that the driver supports, or None if unknown.
 
     Returns:
-        Name of the environment. If no build can run, the first name is returned. `Build.why_not`
-        then returns the reason for the user.
+        Name of the environment. If no framework can run on the GPUs, the first name is returned,
+        and `Build.why_not` returns the reason for the user.
     """
     framework_environments = framework_locks()
     builds = {
@@ -192,11 +193,11 @@ def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
 
     The inputs are the lock file, the metadata of the suite, and the path of the checkout. The path
     is included because a checkout is installed in editable mode, so an environment runs the code of
-    the checkout that created it.
+    the checkout that created the environment.
 
     Args:
         lock: Lock file of the environment.
-        project: Checkout whose metadata is hashed.
+        project: Checkout whose metadata are hashed.
         creator: Path of the checkout that created the environment. The default is `project`.
 
     Returns:

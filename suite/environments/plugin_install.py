@@ -1,6 +1,7 @@
 """Install a plugin, which is a folder or a wheel.
 
-The name of the target folder is a digest of the plugin's content. plugins.py uses this module.
+The plugin is installed into a target folder, whose name is a digest of the plugin's content. The
+module plugins.py uses this module.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from workloads.held_folder import HeldFolder
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
 IGNORED_TOP_FOLDERS = {"build", "dist"}
-"""Folders with build output. Like hidden files, they are neither copied nor included in the
-digest.
+"""Folders with build output. Folders with these names, and hidden files, are neither copied nor
+included in the digest.
 """
 REPAIR_HINT = (
     "Packages are not downloaded: repair the plugin, or set plugins to its wheel (pip wheel"
@@ -32,7 +33,9 @@ REPAIR_HINT = (
 )
 INSTALL_SECONDS = 300.0
 PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", "--no-deps")
-"""Arguments of pip. pip is used instead of uv because uv would keep each build in its cache."""
+"""Arguments of pip. Plugins are installed with pip, because uv would keep each build in its
+cache.
+"""
 
 
 def plugin_source(text: str) -> Path:
@@ -81,7 +84,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _digest(source: Path) -> str:
     """Return a hash of file names and contents, as 16 hexadecimal digits.
 
-    The hash identifies the installed content.
+    The hash identifies the installed content of a plugin.
     """
     digest = hashlib.sha256()
     for path in _files(source) if source.is_dir() else [source]:
@@ -94,7 +97,7 @@ def _digest(source: Path) -> str:
 def install(source: Path, text: str, keep: bool = True) -> Path:
     """Install a plugin into a folder named by its digest, unless the folder exists.
 
-    The folder is created atomically, after the installation is complete.
+    The target folder is created atomically, after the installation is complete.
 
     Args:
         source: The plugin's folder or wheel.
@@ -191,9 +194,10 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
 
 
 def _error_line(output: str) -> str:
-    """Return the line of pip's output that contains the cause.
+    """Return the line of pip's output that contains the cause of the failure.
 
-    The result is the last line that the build printed, or otherwise the last error.
+    If a build failed, the last line that the build printed is returned. Otherwise, the last line
+    with an error is returned.
     """
     lines = [line.strip(" │\t") for line in output.splitlines() if line.strip(" │\t")]
     ends = [number for number, line in enumerate(lines) if "[end of output]" in line]

@@ -1,8 +1,8 @@
 """Plugins: `plugins=[PATH or NAME]` adds workloads and frameworks of other packages.
 
-pip installs a folder or wheel once, into a separate folder whose name is a digest of its content
-(`plugins/` in the folder of environments). The separate folder comes first on the Python path of
-the controller and of every worker.
+pip installs a plugin's folder or wheel once, into a separate folder whose name is a digest of the
+plugin's content (`plugins/` in the folder of environments). The separate folder comes first on the
+Python path of the controller and of every worker.
 
 The environments themselves are not modified. All environments, including read-only environments and
 containers, therefore use the same plugin. A running sweep keeps the plugin version with which it
@@ -36,7 +36,7 @@ IMPORT_HINT = "It must be importable, with all its dependencies installed in the
 TRAINER_CHECK_SECONDS = 300.0
 """Timeout in seconds for importing a trainer.
 
-The first import of a framework from a slow disk takes a minute.
+The first import of a framework from a slow disk may need a minute.
 """
 
 TRAINER_CHECK_SCRIPT = """
@@ -61,7 +61,7 @@ _LOADERS: dict[str, tuple[Callable[[str], Any], type]] = {
     registry.LAUNCHERS: (registry.load_launcher, Launcher),
     registry.TRAINERS: (framework_trainers, Mapping),
 }
-"""Maps a group of entry points to the function that loads an entry point, and to the type of the
+"""Maps an entry-point group to the function that loads an entry point, and to the type of the
 loaded object.
 """
 
@@ -77,10 +77,10 @@ class Plugin:
     folder: Path | None
     """Folder into which the suite installed the plugin.
 
-    None if the plugin is part of the controller's environment.
+    The attribute is None if the plugin is installed in the controller's environment.
     """
     entry_points: tuple[tuple[str, str], ...]
-    """Group and name of each entry point."""
+    """Pairs (group, name) of the plugin's entry points."""
 
 
 def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, ...]:
@@ -119,8 +119,8 @@ def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environ
         plugins: The plugins of the command.
 
     Raises:
-        ValueError: A plugin of the controller's environment is missing in this environment, or has
-            a different version.
+        ValueError: A plugin that is installed in the controller's environment is missing in
+            `environment`, or has a different version.
     """
     installed = [plugin for plugin in plugins if plugin.folder is None]
     versions = (
@@ -172,7 +172,7 @@ def check_trainer(
 
 
 def _activate_plugin(text: str, installs: bool) -> Plugin:
-    """Make a plugin importable in this process, and return it.
+    """Make a plugin importable in this process, and return the plugin.
 
     Raises ValueError if the plugin has no entry points.
     """
@@ -200,7 +200,7 @@ def _installed_distribution(text: str) -> Distribution | None:
     Examples of requirements are `lines` and `lines>=1.0`.
 
     Returns:
-        The distribution. None if `text` is a path, or if the distribution is not installed.
+        The distribution, or None if `text` is a path or the distribution is not installed.
 
     Raises:
         ValueError: A different version of the distribution is installed.
@@ -221,7 +221,7 @@ def _installed_distribution(text: str) -> Distribution | None:
 def _check_loadable(plugin: Plugin) -> None:
     """Load all entry points of a plugin, and check their types.
 
-    Raises ValueError if the check fails. Trainers are not loaded, because they need their
+    Raises ValueError if an entry point is invalid. Trainers are not loaded, because they need their
     framework.
     """
     for group, name in plugin.entry_points:
@@ -237,7 +237,7 @@ def _check_loadable(plugin: Plugin) -> None:
                 f"{subject} cannot be imported: {type(error).__name__}: {first_line}. {IMPORT_HINT}"
             ) from None
         if group == registry.STUDIES:
-            load_study(name)  # raises ValueError for an invalid description
+            load_study(name)  # `load_study` raises ValueError for an invalid description
             continue
         if group == registry.TRAINERS:
             continue

@@ -1,6 +1,7 @@
 """Install the suite's package into environments.
 
-A checkout is installed in editable mode. An installed package is copied.
+If the suite runs from a checkout, the checkout is installed in editable mode. If the suite runs
+from an installed package, the package is copied.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def is_checkout(project: Path) -> bool:
 
 
 def fingerprint(project: Path) -> bytes:
-    """Return bytes that change if environments must install the package again."""
+    """Return bytes that change whenever the package must be installed again."""
     if is_checkout(project):
         metadata_file = project / "setup.cfg"
         return metadata_file.read_bytes() if metadata_file.exists() else b""
@@ -41,7 +42,7 @@ def copy_into(site_packages: Path) -> None:
     for old in site_packages.glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
         shutil.rmtree(old)
     for file in metadata.distribution(DISTRIBUTION).files or ():
-        # Files outside site-packages are console scripts, which only this environment needs.
+        # A file outside site-packages is a console script, which only this environment needs.
         if file.parts[0] != ".." and file.suffix != ".pyc":
             target = site_packages / file
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +52,7 @@ def copy_into(site_packages: Path) -> None:
 def entry_points(project: Path) -> set[str]:
     """Return the entry points that the suite's package declares.
 
-    All of them must be visible in an environment.
+    All declared entry points must be visible in an environment.
 
     Returns:
         Group and name of each entry point, such as `suite.trainers ncf.pytorch`.

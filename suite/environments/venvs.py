@@ -1,8 +1,8 @@
-"""Create, update, and remove virtual environments, and report their state.
+"""Create, update, and remove virtual environments, and report their status.
 
 Environments are created from lock files. A complete environment contains a marker file with the
 digest of its lock file. The marker file is written last. An environment whose creation was
-interrupted therefore is `broken`, and is created again from scratch.
+interrupted therefore has no marker file, is `broken`, and is created again from scratch.
 """
 
 import contextlib
@@ -34,30 +34,32 @@ PrintLine = Callable[[str], None]
 
 
 class CommandFailed(RuntimeError):
-    """Error of a command that creates an environment.
+    """Error of a command that failed while an environment was created.
 
-    The message ends with the last lines of the command's output.
+    The error message ends with the last lines of the command's output.
     """
 
 
 @dataclass(frozen=True)
 class EnvironmentStatus:
-    """State of an environment, with its folder, lock file, and Python version."""
+    """Status of an environment, with its folder, lock file, and Python version."""
 
     name: str
     folder: Path
     lock: Lock | None
-    """Lock file of the environment. None for a venv that the user created without a lock file."""
+    """Lock file of the environment. The attribute is None for a venv that the user created
+    without a lock file.
+    """
     state: str
-    """State: `missing`, `broken`, `outdated`, `ready`, or `by hand` (a venv without a lock file of
-    this name).
+    """Status of the environment: `missing`, `broken`, `outdated`, `ready`, or `by hand` (a venv for
+    whose name no lock file exists).
     """
     reason: str = ""
     python_version: str = ""
     """Python version, such as `3.11.7`. The string is empty if the version is unknown."""
     is_of_another_checkout: bool = False
     """True for an outdated environment that a different checkout created from the same lock file
-    and `setup.cfg`. The environment works, but runs the code of that checkout.
+    and `setup.cfg`. The environment works, but runs the code of the different checkout.
     """
 
     @property
@@ -67,7 +69,7 @@ class EnvironmentStatus:
 
     @property
     def shown(self) -> str:
-        """Return the state and the reason for it as text for the user."""
+        """Return the status of the environment and the reason for it as text for the user."""
         if self.is_of_another_checkout:
             return (
                 f"{self.reason} (usable). To update it, run:"
@@ -82,7 +84,7 @@ def existing(root: Path) -> list[str]:
 
 
 def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
-    """Return the state of an environment, without starting its Python.
+    """Return the status of an environment, without starting its Python.
 
     Args:
         name: Name of the environment.
@@ -128,18 +130,19 @@ def create(
 ) -> None:
     """Create an environment from its lock file, or update it.
 
-    An environment in the state `ready` is not changed.
+    An environment that is `ready` is not changed.
 
     Args:
         name: Name of the lock file.
-        recreate: Start from an empty folder.
+        recreate: Delete an existing environment first.
         python: Interpreter of the environment. The default is this interpreter if the lock file
             supports it, otherwise a supported interpreter on the PATH.
         print_line: Function that receives progress messages.
         project: Checkout that is installed into the environment in editable mode.
 
     Raises:
-        ValueError: The lock file does not exist, or no Python that it supports was found.
+        ValueError: The lock file does not exist, or no Python that the lock file supports was
+            found.
         CommandFailed: venv or uv failed.
     """
     if name not in locks.framework_locks(project):
@@ -171,7 +174,7 @@ def _make(
     """Install all packages of the lock file, and write the marker file.
 
     Args:
-        current: State of the environment before the installation.
+        current: Status of the environment before the installation.
         keep: Install into the existing venv instead of a new venv.
         python: Interpreter for a new venv. If None, `find_python` searches for an interpreter.
         log: Function that receives progress messages.
@@ -191,7 +194,8 @@ def _make(
             f"environment {name} needs Python {lock.python_range}, but {current.python} has version"
             f" {version}"
         )
-    command, env = installer.install(str(current.python))  # reads the settings of pip only once
+    # called once here, so that the settings of pip are read only once
+    command, env = installer.install(str(current.python))
 
     def install(*arguments: str) -> None:
         _run([*command, *arguments], env)
@@ -201,7 +205,8 @@ def _make(
         " a minute or more"
     )
     install("--requirement", str(lock.path))
-    # Two concurrent builds of the same checkout would write to the same metadata folder.
+    # The lock is needed because two concurrent builds of the same checkout would write to the same
+    # metadata folder.
     with _exclusive_lock("install", lambda line: None):
         if suite_package.is_checkout(project):
             install("--no-build-isolation", "--editable", str(project))
@@ -265,7 +270,7 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
 
 
 def _python_version(python: str) -> str | None:
-    """Return the version of an interpreter, such as `3.11.7`, or None if it does not run."""
+    """Return the version of an interpreter, such as `3.11.7`, or None if it fails to run."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
     outcome = captured([python, "-c", code], 60)
     return outcome.out if outcome.code == 0 else None
@@ -278,10 +283,10 @@ def parsed_version(text: str) -> Version:
 
 
 def _validated_name(name: str) -> str:
-    """Check and return the name of an environment.
+    """Check the name of an environment, and return the name.
 
-    Raises ValueError if the name could be a path to anything except a direct subfolder of the
-    environments' folder.
+    Raises ValueError if the name could be a path outside the environments' folder, or a path to a
+    nested folder.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError(
@@ -318,7 +323,7 @@ def _delete_folder(folder: Path) -> None:
 def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
     """Run a command without printing its output.
 
-    Raises CommandFailed, with the last lines of the output, if the command fails.
+    If the command fails, the function raises CommandFailed with the last lines of the output.
     """
     # With PYTHONPATH set, builds would import packages from outside the environment.
     outcome = captured(command, without=("PYTHONPATH", "PYTHONHOME"), also=env)
@@ -333,7 +338,7 @@ def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
 def _exclusive_lock(name: str, log: PrintLine) -> Iterator[None]:
     """Hold the file lock of an environment inside the `with` block.
 
-    The operating system releases the lock if this process dies.
+    The operating system releases the file lock if this process dies.
     """
     with open(env_root() / f".{name}.lock", "w", encoding="utf-8") as handle:
         try:

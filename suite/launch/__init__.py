@@ -1,4 +1,4 @@
 """Framework definitions, and the start and end of a run's processes.
 
-Workers and the controller use this package.
+The controller and the workers use this package.
 """

@@ -15,28 +15,28 @@ from workloads.api import Settings, WorkerContext
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
 SERVER_VARIABLE = "SUITE_SERVER"
-"""Environment variable of servers and workers that contains a server's `address:port`. It is
-used with `update=async` and for MXNet's KVStore.
+"""Environment variable of servers and workers that contains a server's `address:port`. The
+variable is set with `update=async` and for MXNet's KVStore.
 """
 
 
 @dataclass(frozen=True)
 class Command:
-    """A process that is started on a host."""
+    """A command that starts a process of a run on a host."""
 
     name: str
     """Name of the process, such as `server` or `worker-R`. The name is unique in a run.
 
-    The text log of the process has the same name.
+    The process writes the text log `NAME.log`.
     """
     arguments: tuple[str, ...]
-    """Command-line arguments after the Python interpreter of the host."""
+    """Command-line arguments after the path of the host's Python interpreter."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that the run sets for the process."""
     is_server: bool = False
     """True if the process is a server for the workers.
 
-    A server does not have to exit on its own. If it exits, the run ends.
+    A server need not exit by itself. If a server exits while workers need it, the run ends.
     """
 
 
@@ -53,18 +53,18 @@ class Framework:
     selects.
     """
     packages: tuple[str, ...]
-    """Alternative distributions that provide the framework.
+    """Names of alternative distributions that provide the framework.
 
-    The framework's version is the version of the installed distribution.
+    The framework's version is the version of the alternative that is installed.
     """
     processes: Callable[[int, str], int]
     """Function that returns the number of worker processes per host with `update=sync`.
 
     The function's arguments are the number of the host's devices, and `cpu` or `cuda`. With
-    `update=async`, each device has a process.
+    `update=async`, the function is not used, because each device has a separate process.
     """
     commands: Callable[[RunSpec, str, Rendezvous, Host], list[Command]]
-    """Function that returns the processes to start on a host.
+    """Function that returns the commands of the processes to start on a host.
 
     The function's arguments are the run, the path of run.json on the host, the rendezvous, and the
     host.
@@ -72,45 +72,45 @@ class Framework:
     static_work_split: bool = False
     """True if operators on CPU cores split their work into equal shares, one per thread (OpenMP).
 
-    Such an operator waits for the slowest core. The attribute is False for a thread pool that
-    assigns work dynamically (Eigen).
+    An operator with equal shares waits for the slowest core. The attribute is False for a thread
+    pool that assigns work dynamically (Eigen).
     """
     other_gpu_environments: tuple[str, ...] = ()
-    """Environments that `environment=auto` selects if `environments` does not support the GPUs or
-    their driver, but these environments do.
+    """Alternative GPU environments. `environment=auto` selects one of these environments if the
+    environment in `environments` does not support the GPUs or their driver.
     """
     title: str = ""
     """Display name of the framework, such as `PyTorch`. If the string is empty, `name` is
     displayed.
     """
     colour: int | None = None
-    """Color slot in figures. If None, the figures use a slot that no registered framework on the
-    page uses.
+    """Color slot of the framework in figures. If None, a figure uses a slot that no registered
+    framework in the figure's page uses.
     """
     tuning_variables: tuple[str, ...] = ()
     """Prefixes of environment variables that tune this framework, such as `TF_`.
 
-    TUNING_VARIABLES contains the prefixes that apply to all frameworks.
+    Prefixes that apply to all frameworks are in TUNING_VARIABLES.
     """
     max_error_vs_float64: Mapping[str, float] = field(default_factory=dict)
     """Maximum deviation of weights and optimizer state from float64 after ten steps on the CPU, by
     optimizer.
 
-    The deviation is relative to the largest value in the array. Each number is the maximum over all
-    variants in tests/workloads/frameworks/test_updates.py, rounded up. Plugins that define a
+    The deviation is relative to the largest element of the array. Each number is the maximum over
+    all variants in tests/workloads/frameworks/test_updates.py, rounded up. Plugins that define a
     framework must specify these numbers.
     """
     listens_everywhere: Callable[[Settings], bool] = lambda settings: False
     """Function that returns whether a run's processes accept unauthenticated connections on all
-    interfaces, given the run's settings.
+    interfaces. The function's argument is the run's settings.
     """
     has_gpu_kernels: bool = False
-    """True if the trainers use GPU kernels of the suite, which `framework.kernels=off` disables."""
+    """True if the trainers use the suite's GPU kernels, which `framework.kernels=off` disables."""
     build_info_script: str = ""
     """Python code that prints a JSON list: [version, CUDA version or null, whether a GPU is
     visible, architectures].
 
-    If the string is empty, these facts are read from the environment's lock file.
+    If the string is empty, this information is read from the environment's lock file.
     """
 
     def process_count(self, devices: int, device: str, update: str = "sync") -> int:
@@ -141,7 +141,7 @@ class Framework:
 
 
 def ports_here(host: Host) -> list[int]:
-    """Return a free port for each replica of a host, and a free port for a server.
+    """Return a free port for each replica on a host, and a free port for a server.
 
     Raises:
         ValueError: The host's address is not an address of this machine.
@@ -165,8 +165,8 @@ def create_rendezvous(
 
     Args:
         hosts: Hosts of the run.
-        ports_of: Function that returns a host's free ports, one for each replica and one for a
-            server.
+        ports_of: Function that returns a host's free ports: a port for each replica and a port for
+            a server.
     """
     ports_by_host = [list(ports_of(host)) for host in hosts]
     return Rendezvous(
@@ -179,7 +179,7 @@ def create_rendezvous(
 def thread_variables(cores: int) -> dict[str, str]:
     """Return the variables that set the number of threads of numerical libraries.
 
-    The number of threads is the number of cores of a process.
+    The number of threads is `cores`, the number of cores per process.
     """
     count = str(cores)
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
@@ -195,19 +195,19 @@ TUNING_VARIABLES = (
 """Prefixes of environment variables that tune collectives, threads, libraries, compilers, and
 frameworks.
 
-These variables are copied to workers on remote machines and in containers. They are also recorded
-(suite/launch/recorded_env.py).
+Variables with these prefixes are copied to workers on remote machines and in containers. They are
+also recorded (suite/launch/recorded_env.py).
 """
 NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-"""Variables that select the network interface of collectives.
+"""Environment variables that select the network interface of collectives.
 
-Gloo requires a single interface name. NCCL's default may be an interface without a route to the
-run's hosts.
+Gloo requires a single interface name. Without NCCL_SOCKET_IFNAME, NCCL may choose an interface
+without a route to the run's hosts.
 """
 
 
 def network_variables(host: Host, names: Sequence[str] = NETWORK_VARIABLES) -> dict[str, str]:
-    """Return the variables that select the network interface of a host's processes.
+    """Return the environment variables that select the network interface on a host.
 
     If the run has a single host, the loopback interface is selected.
 
@@ -220,23 +220,23 @@ def network_variables(host: Host, names: Sequence[str] = NETWORK_VARIABLES) -> d
 
 
 WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-"""Variables that specify how long an idle libgomp thread spins before it sleeps."""
+"""Environment variables that specify how long an idle libgomp thread spins before it sleeps."""
 DEMO_SPIN_COUNT = 1_000
 """Spin count of libgomp for demos, which corresponds to a few microseconds.
 
-libgomp's default is 300,000 iterations, a millisecond or more. The default is not faster than this
-spin count as long as every thread has a core to itself. The default is slower if a thread shares
-its core (benchmarks/busy_machine.py).
+libgomp's default is 300,000 iterations, a millisecond or more. If every thread has a separate core,
+training with the default is not faster than training with this spin count. If a thread shares its
+core, training with the default is slower (benchmarks/busy_machine.py).
 """
 
 
 def omp_spin_env(run: RunSpec) -> dict[str, str]:
     """Return the variable that sets libgomp's spin count for a demo on CPU cores.
 
-    For any other run, the dict is empty. Demos must tolerate other load on their machine, while a
-    reference run has the machine to itself. A spin count or wait policy that the user set takes
-    precedence. Use this function only for frameworks whose operators use libgomp, which are PyTorch
-    and MXNet. TensorFlow uses a different thread pool.
+    For any other run, the dictionary is empty. Demos must tolerate other load on their machine,
+    while a reference run has the machine to itself. A spin count or wait policy that the user set
+    takes precedence. Use this function only for frameworks whose operators use libgomp (PyTorch and
+    MXNet). TensorFlow uses a different thread pool.
     """
     if (
         run.settings.device != "cpu"
@@ -250,13 +250,13 @@ def omp_spin_env(run: RunSpec) -> dict[str, str]:
 def omp_spin_settings(env: Mapping[str, str]) -> str:
     """Format the values of WAITING_VARIABLES for the log.
 
-    The string is empty if no variable is set, so that the runtime's default applies.
+    If no variable is set, the string is empty, and the default of libgomp applies.
     """
     return " ".join(f"{name}={env[name]}" for name in WAITING_VARIABLES if name in env)
 
 
 def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
-    """Return the variable that tunes glibc's malloc for workers on CPU cores.
+    """Return the environment variable that tunes glibc's malloc for workers on CPU cores.
 
     If the user set GLIBC_TUNABLES, the user's value takes precedence.
 
@@ -270,8 +270,8 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
 
 
 WITHOUT_PROXY = {"grpc_proxy": ""}
-"""Variable that disables gRPC's proxy. Otherwise, gRPC would connect the processes of a run through
-the proxy in `http_proxy`.
+"""Environment variable that disables gRPC's proxy. Without it, gRPC would connect the processes
+of a run through the proxy in `http_proxy`.
 """
 TRANSPORT_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "auto": {},
@@ -280,22 +280,22 @@ TRANSPORT_VARIABLES: Mapping[str, Mapping[str, str]] = {
 }
 """NCCL variables for each value of `transport`.
 
-With `no_p2p`, GPUs exchange data through the host's memory. With `network`, GPUs use sockets or
+With `no_p2p`, GPUs exchange data through host memory. With `network`, GPUs use sockets or
 InfiniBand, even within a machine. A framework that copies data without NCCL sets its own variables.
 Processes on CPU cores always use TCP.
 """
 DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-"""Variable that makes CUDA number devices in the same order as NVML. The suite describes and
-samples devices through NVML.
+"""Environment variable that makes CUDA number devices in the same order as NVML. The suite
+describes and samples devices through NVML.
 
-CUDA's default order begins with the fastest device.
+By default, CUDA numbers the fastest device first.
 """
 
 
 def arithmetic_variables(run: RunSpec) -> dict[str, str]:
     """Return the variable that disables TF32 in NVIDIA's libraries for fp32 runs on GPUs.
 
-    The variable overrides the value that the user's shell has set.
+    The value overrides the value that the user's shell has set.
     """
     settings = run.settings
     return (
@@ -308,7 +308,7 @@ def arithmetic_variables(run: RunSpec) -> dict[str, str]:
 def worker(process: int, processes: int, run_file: str, env: Mapping[str, str]) -> Command:
     """Return the command that starts a worker.
 
-    `worker_context_from_env` reads the environment variables of the command.
+    The worker reads the command's environment variables with `worker_context_from_env`.
 
     Args:
         process: Rank of the worker.
@@ -336,9 +336,9 @@ def single_process(
 
 
 def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
-    """Return the variable with the endpoint of the parameter server.
+    """Return the environment variable with the address and port of the parameter server.
 
-    With `update=sync`, the dict is empty.
+    With `update=sync`, the dictionary is empty.
     """
     return {SERVER_VARIABLE: rendezvous.server_endpoint} if run.settings.asynchronous else {}
 
@@ -357,10 +357,11 @@ def server_commands(
         run_file: Path of run.json.
         rendezvous: Hosts and ports of the run.
         host: Host for which commands are returned.
-        env: Environment variables in addition to the thread counts and the endpoint.
+        env: Environment variables in addition to the thread counts and the server's address.
 
     Returns:
-        The command. The list is empty with `update=sync`, and for all hosts except the first.
+        A list with the command. The list is empty with `update=sync`, and for all hosts except the
+        first.
     """
     if not run.settings.asynchronous or host is not rendezvous.hosts[0]:
         return []
@@ -378,9 +379,9 @@ def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, s
 
 
 def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
-    """Return the names of all variables that the run sets for its processes."""
+    """Return the names of all environment variables that the run sets for its processes."""
     hosts = hosts_of(run)
-    # The port numbers are placeholders, because only the names of the variables are used.
+    # The ports are placeholders, because only the names of the variables are needed.
     ports = tuple(range(1, sum(len(host.replicas) for host in hosts) + 1))
     rendezvous = Rendezvous(hosts, ports, len(ports) + 1)
     return frozenset(
@@ -394,8 +395,9 @@ def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
 def needs_private_network(framework: Framework, run: RunSpec) -> bool:
     """Check whether the processes of a run must start in a private network.
 
-    Other users cannot reach a private network. The private network is needed for a run on a single
-    machine whose framework listens on all interfaces, unless `framework.allow_open_grpc` is set.
+    Other users of the machine cannot reach a private network. The private network is needed for a
+    run on a single machine whose framework listens on all interfaces, unless
+    `framework.allow_open_grpc` is set.
     """
     return (
         framework.listens_everywhere(run.settings)
@@ -405,10 +407,10 @@ def needs_private_network(framework: Framework, run: RunSpec) -> bool:
 
 
 def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContext:
-    """Return the context of a worker.
+    """Return the `WorkerContext` of a worker.
 
-    Each worker has the same number of consecutive replicas. Ranks and replicas are numbered across
-    all machines. Devices and cores are numbered per machine.
+    All workers have the same number of replicas, and the replicas of a worker are consecutive.
+    Ranks and replicas are numbered across all machines. Devices and cores are numbered per machine.
 
     Args:
         run: The run.
@@ -443,9 +445,9 @@ def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContex
 
 
 def worker_context_from_env(run: RunSpec) -> WorkerContext:
-    """Return the context of this worker process.
+    """Return the `WorkerContext` of this worker process.
 
-    The context is read from the environment variables of the worker's command.
+    The rank and the world size are read from the environment variables of the worker's command.
     """
     worker = worker_context_for(run, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     return replace(worker, server=os.environ.get(SERVER_VARIABLE, ""))

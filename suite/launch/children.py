@@ -20,25 +20,26 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PR_SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 3.0
-"""Number of seconds for processes to end after SIGTERM."""
+"""Number of seconds that processes have to exit after SIGTERM, before they are killed."""
 ENDING_SECONDS = 20.0
 """Timeout in seconds for the command that ends containers."""
 TOKEN = "SUITE_LAUNCH_TOKEN"
-"""Variable with the secret token that authenticates the machines of `launch=external`.
+"""Environment variable with the secret token that authenticates the machines of `launch=external`.
 
-Processes of a run do not need the token.
+The token is not passed to the processes of a run.
 """
 
 
 def die_with_parent() -> None:
-    """Make the kernel kill this process when its parent ends.
+    """Make the kernel kill this process when its parent process ends.
 
     This function has an effect on Linux only.
 
-    The kernel does not detect a parent that ended before the call. The function therefore compares
-    the parent's id before and after the call. If the id has changed, the parent has ended, and this
-    process kills itself. A parent id of 1 does not prove that the parent has ended, because the
-    parent may be process 1 of a container. Call this function as early as possible.
+    The kernel does not detect a parent process that ended before the call. The function therefore
+    compares the parent's process id before and after the call. If the id has changed, the parent
+    has ended, and this process kills itself. A parent id of 1 does not prove that the parent has
+    ended, because the parent may be process 1 of a container. Call this function as early as
+    possible.
     """
     if _LIBC is not None:
         parent = os.getppid()
@@ -80,8 +81,8 @@ def start(
     def prepare() -> None:
         if network is not None:
             network.enter()
-        # Call this after the change of user namespace, and before exec, so that the process never
-        # runs unprotected.
+        # Call `die_with_parent` after the change of user namespace and before exec, so that the
+        # started program is always protected.
         die_with_parent()
 
     if network is not None:
@@ -103,7 +104,7 @@ def start(
 
 
 def run_ending(command: Sequence[str]) -> None:
-    """Run the command that ends containers after their client processes have ended.
+    """Run the command that ends containers, after the client processes have ended.
 
     The command's output and errors are ignored.
 

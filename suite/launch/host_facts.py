@@ -9,17 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class HostFacts:
-    """Description of a machine and of the agent on it."""
+    """Description of a machine and of the agent on the machine."""
 
     name: str
     """Name of the machine, as `platform.node()` returns it."""
     pid: int
     """Process id of the agent."""
     suite: str
-    """Version of the suite.
+    """Version of the suite on the machine.
 
-    All versions of the suite send this field under the same name, so that the controller can report
-    different versions.
+    This field has the same name in all versions of the suite, so that the controller can report
+    that the versions differ.
     """
     python: str
     """Version of the agent's Python."""
@@ -29,13 +29,13 @@ class HostFacts:
     The loopback interface is excluded.
     """
     cores: tuple[int, ...]
-    """Numbers of the CPU cores that processes are allowed to use."""
+    """Numbers of the CPU cores that processes are allowed to use on the machine."""
     hardware: Mapping[str, Any]
     """Hardware of the machine, as `suite.machine.devices.hardware` returns it."""
     slurm_step: str = ""
     """SLURM step of the agent as `JOB.STEP`. The string is empty outside SLURM."""
     gpu_fault: str = ""
-    """Reason why the GPUs cannot be used. The string is empty if they can be used."""
+    """Reason why the machine's GPUs cannot be used. The string is empty if the GPUs can be used."""
     private_network_fault: str = ""
     """Reason why the machine cannot create a private network for workers
     (suite/launch/private_network.py).

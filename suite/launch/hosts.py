@@ -1,7 +1,7 @@
 """Hosts of a run with their devices, cores, and addresses.
 
-The run's processes communicate at these addresses. This module only defines data structures. It
-does not probe ports or start processes.
+The processes of a run communicate through the addresses of the hosts. This module only defines data
+structures. This module neither probes ports nor starts processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class AvailableHost:
     address: str
     """Address at which all other hosts reach the machine."""
     interface: str
-    """Name of the network interface with this address."""
+    """Name of the network interface that has the address."""
     cores: tuple[int, ...]
     """CPU cores that processes are allowed to use on the machine."""
     hardware: Mapping[str, Json]
@@ -33,7 +33,7 @@ class AvailableHost:
     gpu_fault: str = ""
     """Reason why the machine's GPUs cannot be used, if a GPU does not respond.
 
-    In this case, `hardware` lists no GPUs.
+    If the string is not empty, `hardware` lists no GPUs.
     """
     private_network_fault: str = ""
     """Reason why the machine cannot create a private network for a run
@@ -51,11 +51,13 @@ class Rendezvous:
     ports: tuple[int, ...]
     """TCP port for each replica. The port is free on the replica's host."""
     server_port: int = 0
-    """Free port on the first host for a parameter server. 0 if the run has no server."""
+    """Free port on the first host for a parameter server. The port is 0 if the run has no
+    server.
+    """
 
     @property
     def master_address(self) -> str:
-        """Return the address of replica 0's host, to which all processes connect."""
+        """Return the address of the host with replica 0, to which all processes connect."""
         return self.hosts[0].address
 
     @property
@@ -70,7 +72,7 @@ class Rendezvous:
 
     @property
     def endpoints(self) -> list[str]:
-        """Return the addresses of all replicas as `address:port`, ordered by replica id."""
+        """Return the address of each replica as `address:port`, ordered by replica id."""
         addresses = [host.address for host in self.hosts for _ in host.replicas]
         return [f"{address}:{port}" for address, port in zip(addresses, self.ports, strict=True)]
 
@@ -78,7 +80,7 @@ class Rendezvous:
 def hosts_of(run: RunSpec) -> tuple[Host, ...]:
     """Return the hosts of a run, ordered by their replicas.
 
-    If the specification contains no hosts, the result is this machine with all devices.
+    If the specification contains no hosts, the only host is this machine with all devices.
 
     Raises:
         ValueError: The hosts are inconsistent with each other or with the number of devices of the
@@ -99,7 +101,8 @@ def assign_devices(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -
     Args:
         nodes: Machines of the run.
         devices: Number of devices of the run, which is a multiple of the number of nodes.
-        on_cpu: True if the devices are CPU cores. The hosts then list the cores of their nodes.
+        on_cpu: True if the devices are CPU cores. The returned hosts then list the cores of their
+            nodes.
     """
     local = tuple(range(devices // len(nodes)))
     if len(nodes) == 1:

@@ -19,15 +19,16 @@ from suite.launch.hosts import Rendezvous
 from suite.launch.pytorch import MALLOC_TUNABLES
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
-"""Variable with the address at which all other processes reach this process."""
+"""Environment variable with the address at which all other processes reach this process."""
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     """Return the commands of a host's workers.
 
-    The workers use PyTorch's malloc tunables, because XLA allocates memory at the start of a step
-    and frees it at the end. On two cores, the Transformer demo trained 1.36 times as fast with the
-    tunables as without them, and ResNet-50 1.1 times as fast (one round, noisy machine).
+    The workers use PyTorch's malloc tunables, because XLA allocates memory at the beginning of a
+    step and frees the memory at the end of the step. On two cores, the Transformer demo trained
+    1.36 times as fast with the tunables as without the tunables, and ResNet-50 trained 1.1 times as
+    fast (one round, noisy machine).
     """
     variables = {
         **thread_variables(run.settings.cores_per_device),

@@ -1,6 +1,6 @@
 """Launcher definition: how agents are started on remote machines.
 
-Agents also import this package.
+Agents also import this module.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ class Launcher:
     build_argv: Callable[[str, LaunchConfig, Sequence[str]], list[str]]
     """Function that returns the command line that starts an agent on a machine.
 
-    The command line must connect its standard input and output to the agent's. The function's
-    arguments are the name of the machine, the `launch.*` settings, and the agent's command.
+    The started command must connect its standard input and output to the agent's standard input and
+    output. The function's arguments are the name of the machine, the `launch.*` settings, and the
+    agent's command.
     """
     build_kill_argv: Callable[[str, LaunchConfig, HostFacts], list[str]] = (
         lambda name, launch, facts: []
     )
-    """Function that returns the command line that kills an agent without its cooperation. The
-    list is empty if no such command exists.
+    """Function that returns the command line that kills an agent, even if the agent does not
+    respond. The list is empty if no such command exists.
 
     The function's arguments are the name of the machine, the `launch.*` settings, and the
     description of the machine.
     """
     available_text: str = "{} named"
-    """Phrase for error messages about the number of available machines, which replaces `{}`."""
+    """Phrase for error messages about too few machines. `{}` is replaced by the number of available
+    machines.
+    """
     shortage_hint: str = "name more in launch.hosts"
-    """Instruction for error messages that explains how to get `{}` machines if fewer are
-    available.
+    """Hint for error messages about too few machines, which explains how to get more. `{}` is
+    replaced by the number of required machines.
     """

@@ -1,13 +1,14 @@
 """MXNet: one process per CPU device, or one process per host for all its GPUs.
 
-The process for the GPUs has a context per GPU and sums gradients over its contexts. Several
-processes communicate through the servers of a KVStore. A scheduler (ps-lite) sends them the
-addresses of the servers. The servers sum gradients. With `update=async`, the server stores the
-weights, and each GPU has a process.
+The process for the GPUs has a context per GPU and sums the gradients of its contexts. Several
+processes communicate through the servers of a KVStore. A scheduler (ps-lite) sends the processes
+the addresses of the servers. The servers sum the gradients of all processes. With `update=async`,
+the server stores the weights, and each GPU has a separate process.
 
 Each CPU device needs a separate process. Several CPU contexts in a process would share a random
 generator, which RNN operators use, and the thread that prepares their steps. With a second CPU
-context, the demos of GNMT, Mask R-CNN, and Transformer trained only slightly faster or not faster.
+context, the demos of GNMT, Mask R-CNN, and Transformer trained only slightly faster or not faster
+than with a single CPU context.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from suite.launch.hosts import Rendezvous
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
 """malloc tunable that enables huge pages. With this tunable, ResNet-50 on two cores trained 1.02 to
-1.05 times as fast as without it (three rounds).
+1.05 times as fast as without the tunable (three rounds).
 
 The tunables with which PyTorch keeps freed memory have no additional effect, because MXNet plans
 its memory once.
@@ -37,16 +38,16 @@ its memory once.
 
 
 ROLE_VARIABLE = "SUITE_STORE_ROLE"
-"""Variable with the role of a KVStore process, `scheduler` or `server`.
+"""Environment variable with the role of a KVStore process, `scheduler` or `server`.
 
-The process copies the variable to DMLC_ROLE (workloads/frameworks/mxnet/server.py).
+The process copies the role to DMLC_ROLE (workloads/frameworks/mxnet/server.py).
 """
 
 
 def device_variables(run: RunSpec) -> dict[str, str]:
     """Return the environment variables of a worker that depend on its device type.
 
-    On CPU cores, the variables configure malloc. On GPUs, they configure arithmetic and
+    On CPU cores, the variables configure malloc. On GPUs, the variables configure arithmetic and
     peer-to-peer copies.
     """
     settings = run.settings
@@ -59,7 +60,7 @@ def device_variables(run: RunSpec) -> dict[str, str]:
 def store_variables(
     rendezvous: Rendezvous, host: Host, role: str, workers: int, servers: int = 1
 ) -> dict[str, str]:
-    """Return the variables of a process of a distributed KVStore (ps-lite).
+    """Return the environment variables of a process of a distributed KVStore (ps-lite).
 
     The scheduler listens on `rendezvous.server_port`. A single server runs on the first host. If
     DMLC_ROLE is `server` or `scheduler`, importing MXNet starts the server before the optimizers of
@@ -71,7 +72,7 @@ def store_variables(
         host: Host of the process.
         role: `scheduler`, `server`, or `worker`.
         workers: Number of workers of the run.
-        servers: Number of servers of the store.
+        servers: Number of servers of the KVStore.
     """
     return {
         SERVER_VARIABLE: rendezvous.server_endpoint,
@@ -88,7 +89,7 @@ def store_variables(
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     """Return the commands of a host: its workers, server, and scheduler.
 
-    Servers and a scheduler exist only if the run has several workers.
+    Servers and a scheduler are started only if the run has several workers.
     """
     settings = run.settings
     counts = [

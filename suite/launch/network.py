@@ -20,7 +20,7 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 def addresses() -> dict[str, str]:
     """Return the IPv4 address of each network interface.
 
-    The result excludes the loopback interface and interfaces without an IPv4 address.
+    The loopback interface and interfaces without an IPv4 address are excluded.
     """
     address_by_name = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -63,7 +63,8 @@ def route(address: str) -> tuple[str, str]:
         OSError: No route to the address exists.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, 9))  # port of the discard protocol, but any port would work
+        # 9 is the port of the discard protocol, but any port would work
+        probe.connect((address, 9))
         address = str(probe.getsockname()[0])
     return address, next(
         (name for name, local_address in addresses().items() if local_address == address),

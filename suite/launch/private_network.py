@@ -1,10 +1,11 @@
 """Private network of a run on one machine. Only the run's processes can reach it.
 
-The private network is a Linux network namespace with a loopback interface. It is needed because
-TensorFlow's gRPC server has no authentication and listens on all interfaces. Anyone who can reach
-the server's port can run code as the user. Inside a network namespace, only the run's processes can
-reach the port. Root creates the network namespace directly. Users without root privileges create it
-inside a user namespace that keeps their user id. This module imports only the standard library.
+The private network is a Linux network namespace with a loopback interface. The private network is
+needed because TensorFlow's gRPC server has no authentication and listens on all interfaces. Anyone
+who can reach the server's port can run code as the user. Inside a network namespace, only the run's
+processes can reach the port. Root creates the network namespace directly. Users without root
+privileges create the network namespace inside a user namespace that keeps their user id. This
+module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ sys.stdin.read()
 
 
 class PrivateNetwork:
-    """A network namespace.
+    """A Linux network namespace.
 
     The namespace exists until `close` is called and the last process in the namespace has ended.
     """
@@ -107,8 +108,8 @@ class PrivateNetwork:
     def close(self) -> None:
         """Release the network namespace.
 
-        No further processes can enter the namespace. The kernel removes it when its last process
-        ends.
+        No further processes can enter the namespace. The kernel removes the namespace when its last
+        process ends.
         """
         for descriptor in (self._user, self._network):
             if descriptor >= 0:

@@ -1,7 +1,8 @@
 """List and end process trees, so that no process outlives a run.
 
 The suite may not have permission to end a process of a different user
-(`environment.command_prefix=[sudo,…]`). All other processes are still ended.
+(`environment.command_prefix=[sudo,…]`). In this case, all processes of the suite's user are still
+ended.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _status(pid: int) -> str | None:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return all descendants of a process, without zombies."""
+    """Return all descendants of a process, excluding zombies."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return [
             process
@@ -53,7 +54,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 def _is_alive(process: psutil.Process) -> bool:
     """Check whether a process is still running.
 
-    A later process that reuses the process id is not mistaken for the original process.
+    A later process with the same process id is not mistaken for the original process.
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() not in _ENDED
@@ -77,9 +78,10 @@ def end_descendants() -> None:
 
 
 def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
-    """Terminate the processes, and kill any that remain after GRACE_SECONDS.
+    """Terminate the processes, and kill the processes that remain after GRACE_SECONDS.
 
-    The function returns when all processes have ended, or after another GRACE_SECONDS.
+    The function returns when all processes have ended, or GRACE_SECONDS after the remaining
+    processes were killed.
     """
     _signal(remaining(), signal.SIGTERM)
     _wait(remaining, GRACE_SECONDS)
@@ -92,9 +94,9 @@ def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
 def reap(kept: frozenset[int]) -> None:
     """Reap orphans that this process has adopted and that have ended.
 
-    The function checks only children of the main thread, which psutil does not list separately.
-    This is sufficient because the kernel assigns all orphans to the main thread. A process that any
-    other thread started is a child of that thread.
+    The function checks only children of the main thread, because the kernel makes all orphans
+    children of the main thread. A process that a different thread started is a child of that
+    thread.
 
     Args:
         kept: Process ids that are not reaped, because their owners wait for these processes.

@@ -2,8 +2,9 @@
 
 Rank 0 hosts the rendezvous store (workloads/frameworks/pytorch/store.py).
 
-The suite does not use torchrun, for three reasons. The store of torchrun listens on all interfaces,
-its agents keep folders in TMPDIR, and the controller detects dead workers without torchrun.
+The suite does not use torchrun, for three reasons. The rendezvous store of torchrun listens on all
+interfaces. The agents of torchrun leave folders in TMPDIR. The controller detects dead workers
+without torchrun.
 """
 
 from __future__ import annotations

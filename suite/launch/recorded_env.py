@@ -1,8 +1,8 @@
 """Environment variables that are recorded with a run.
 
-Users tune frameworks, compilers, and libraries with these variables. Runs that differ in a recorded
-variable are different experiments. A variable that can change the arithmetic moves a run to the
-open division.
+Users tune frameworks, compilers, and libraries with environment variables. Runs that differ in a
+recorded variable are different experiments. A variable that can change the arithmetic puts a run
+into the open division.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from suite.launch.base import WAITING_VARIABLES
 from suite.launch.registered_frameworks import tuning_variables
 
 MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")
-"""Prefixes of recorded variables that are specific to a machine. These variables are not copied to
-remote machines.
+"""Prefixes of recorded variables that are specific to a machine. Variables with these prefixes
+are not copied to remote machines.
 """
 DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-"""Recorded variables that select the visible devices of a machine. Runs that differ only in these
-variables are the same experiment.
+"""Recorded variables that select the visible devices of a machine. Runs that differ only in
+DEVICE_CHOICE variables are the same experiment.
 """
 PRELOADING = {
     "LD_PRELOAD": "loads other libraries into the workers",
@@ -43,8 +43,8 @@ PRELOADING = {
     "sitecustomize": "runs other code in the workers",
     "usercustomize": "runs other code in the workers",
 }
-"""Maps variables, and modules that Python imports at startup, to their effect. All of them can make
-the workers execute other code.
+"""Maps environment variables, and modules that Python imports at startup, to their effect. Each of
+them can make the workers execute additional code.
 """
 OF_LIBRARIES = (
     "BLIS_ARCH_TYPE",
@@ -52,24 +52,26 @@ OF_LIBRARIES = (
     "NPY_DISABLE_CPU_FEATURES",
     "NPY_ENABLE_CPU_FEATURES",
 )
-"""Recorded variables of libraries whose names have no prefix of a framework."""
+"""Names of recorded library variables that do not begin with the prefix of a framework."""
 _PYTHON_PATHS = ("PYTHONPATH", "PYTHONUSERBASE", "sitecustomize", "usercustomize")
-"""Recorded names whose values are paths. The paths differ between machines, so runs that differ
-only in these names are the same experiment.
+"""Recorded names whose values are paths. Paths differ between machines, so runs that differ only in
+the values of these names are the same experiment.
 """
 _SET_BY_IMAGES = re.compile(
     r"(CUDA|CUDNN|NVIDIA|NCCL|CUBLAS|MKL|TF|PYTORCH|TORCH|JAX|XLA|MXNET)_([A-Z0-9_]*_)?VERSION|NV_\w+"
     r"|NVIDIA_(REQUIRE_CUDA|DRIVER_CAPABILITIES|PRODUCT_NAME|BUILD_ID|BUILD_REF)|(CUDA|CUDNN)_(HOME|PATH|ROOT)"
 )
-"""Pattern of recorded variables that only describe an image or an installation. Runs that differ
-only in these variables are the same experiment.
+"""Pattern of recorded variables that only describe a container image or an installation. Runs that
+differ only in these variables are the same experiment.
 """
 _TERRAFORM = re.compile(
     r"TF_(VAR|CLI|TOKEN|REGISTRY|STATE)_\w+|TF_(LOG|LOG_\w+|INPUT|WORKSPACE|IN_AUTOMATION|DATA_DIR|PLUGIN_CACHE_\w+|IGNORE)"
 )
-"""Pattern of Terraform's variables, which have the same prefix as TensorFlow's."""
+"""Pattern of Terraform's variables, which have the same prefix (`TF_`) as TensorFlow's
+variables.
+"""
 SECRET = r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|PRIVATE"
-"""Pattern of the names of variables whose values are never recorded, because they may be secret."""
+"""Pattern of the names of secret variables, whose values are never recorded."""
 HIDDEN = "(hidden)"
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 """Pattern of the user name and password in a URL."""
@@ -89,7 +91,7 @@ def recorded_variables(env: Mapping[str, str], set_by_run: Collection[str] = ())
         set_by_run: Names of the variables that the run sets. These variables are not recorded,
             because they follow from the run's settings.
     """
-    # the log contains these variables as thread_waiting
+    # the log contains WAITING_VARIABLES as thread_waiting
     unrecorded = {*set_by_run, *WAITING_VARIABLES}
     prefixes = recorded_prefixes()
     names = (
@@ -290,28 +292,30 @@ NUMERIC_VARIABLES = (
     ),
     NumericVariable("JAX_DISABLE_JIT", "computes without the compiler", _JAX),
 )
-"""Variables that move a run to the open division, with their effects and sources.
+"""Environment variables that put a run into the open division, with their effects and sources.
 
 The list excludes variables that only change the number of threads or the order in which devices are
-summed (NCCL_ALGO). The closed-division rules allow submitters to choose both.
+summed (NCCL_ALGO). The closed-division rules allow submitters to choose the number of threads and
+the order of the sum.
 """
 
 
 def opens_run(name: str) -> bool:
-    """Check whether a variable moves a run to the open division.
+    """Check whether an environment variable puts a run into the open division.
 
-    A variable moves a run to the open division if it can change the arithmetic or load code.
+    A variable puts a run into the open division if it can change the arithmetic or load code.
     """
     return name in PRELOADING or _numeric_variable(name) is not None
 
 
 def environment_deviations(recorded: Mapping[str, str]) -> list[Deviation]:
-    """Return a deviation for each recorded variable that moves a run to the open division."""
+    """Return a deviation for each variable that puts a run into the open division."""
     deviations = []
     for name, value in recorded.items():
         entry = _numeric_variable(name)
         if name in PRELOADING:
-            # The value is omitted, because it is a list of paths that differ between machines.
+            # The value of the variable is omitted, because it is a list of paths that differ
+            # between machines.
             deviations.append(
                 Deviation(DeviationCode.PRELOADED_CODE, name, detail=PRELOADING[name])
             )

@@ -1,4 +1,4 @@
-"""Registered frameworks, and lookups of facts in their definitions by name."""
+"""Registered frameworks, and functions that look up a framework's definition."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from suite.launch.base import TUNING_VARIABLES, Framework
 def registered_frameworks() -> dict[str, Framework]:
     """Return the registered frameworks by name.
 
-    A framework whose package cannot be imported is excluded, as if it were not installed. Logs can
-    be read without it.
+    A framework whose package cannot be imported is excluded, as if the framework were not
+    installed. Reading logs does not require the framework.
     """
     loaded = {}
     for name in registry.names(registry.FRAMEWORKS):
@@ -26,7 +26,7 @@ def registered_frameworks() -> dict[str, Framework]:
 def title_of(name: str) -> str:
     """Return the display name of a framework, such as `PyTorch` for `pytorch`.
 
-    A name that is not registered is returned unchanged.
+    If no framework with this name is registered, the name is returned unchanged.
     """
     framework = registered_frameworks().get(name)
     return framework.title or name if framework else name
@@ -35,7 +35,7 @@ def title_of(name: str) -> str:
 def tuning_variables() -> tuple[str, ...]:
     """Return the prefixes of environment variables that tune workers.
 
-    The result combines the prefixes of all registered frameworks.
+    The tuple combines the prefixes of all registered frameworks.
     """
     return (
         *TUNING_VARIABLES,

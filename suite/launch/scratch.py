@@ -20,20 +20,21 @@ PREFIX = "suite-run-"
 
 
 class Scratch(HeldFolder):
-    """A folder in TMPDIR that exists as long as a process locks it.
+    """A folder in TMPDIR that exists as long as a process locks the folder.
 
-    After that, the folder is removed with all its files, unless a user keeps a run in the folder.
+    When no process locks the folder, the folder is removed with all its files, unless a user keeps
+    a run in the folder.
     """
 
     def __init__(self) -> None:
-        """Create a folder, and remove the folders of processes that were killed."""
+        """Create a scratch folder, and remove the scratch folders of killed processes."""
         super().__init__(Path(tempfile.gettempdir()), PREFIX, _keeps_a_run)
 
 
 def scratch_above(path: Path) -> Path | None:
     """Return the scratch folder that equals or contains `path`, or None.
 
-    Paths in a scratch folder are removed at the end of a run. A symbolic link to itself is not
+    All files in a scratch folder are removed at the end of a run. A symbolic link to itself is not
     resolved.
     """
     path = real_path(path)
@@ -41,9 +42,9 @@ def scratch_above(path: Path) -> Path | None:
 
 
 def _keeps_a_run(folder: Path) -> bool:
-    """Return True if the folder contains results.
+    """Return True if the folder contains results of a run.
 
-    An agent's copy of run.json that names this same folder is not a result.
+    An agent's copy of run.json, which names the scratch folder itself, is not a result.
     """
     for directory, _, names in os.walk(folder):
         if RUN_FILE not in names:

@@ -24,14 +24,14 @@ COMMON_VARIABLES = {
     "TF_CPP_MIN_LOG_LEVEL": "1",
     **WITHOUT_PROXY,
     "KERAS_BACKEND": "tensorflow",
-    # this folder cannot exist, so no keras.json is read or written
+    # /dev/null/keras cannot exist, so Keras neither reads nor writes keras.json
     "KERAS_HOME": "/dev/null/keras",
     "TF_USE_LEGACY_KERAS": "0",
 }
 """Environment variables of all processes.
 
-The variables set the Keras options that the trainers need. They override the user's shell and
-keras.json.
+The variables set the Keras options that the trainers need. These options override the user's shell
+and keras.json.
 """
 
 
@@ -51,7 +51,8 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
     return commands
 
 
-# Several devices and asynchronous updates need gRPC servers, which listen on all interfaces.
+# Runs with several devices or asynchronous updates need gRPC servers, which listen on all
+# interfaces.
 TENSORFLOW = Framework(
     name="tensorflow",
     environments={"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda"},

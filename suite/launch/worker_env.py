@@ -1,8 +1,8 @@
 """Environment variables that a worker inherits from the shell.
 
-A worker inherits the shell's variables, except variables that would connect it to processes of a
-different job or change a framework's backend. `Framework.commands` sets the variables that a run
-needs. This module imports only the standard library.
+A worker inherits the shell's variables, except variables that would connect the worker to processes
+of a different job or change a framework's backend. `Framework.commands` sets the variables that a
+run needs. This module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 NOT_INHERITED = (
     "DMLC_",  # ps-lite: with DMLC_ROLE=server, importing MXNet would turn the process into a server
     "GCONV_PATH",  # the C library loads character set converters from this path
-    "KERAS_",  # Keras: backend, folder of keras.json, and limits of epochs and steps
-    "OPENSSL_CONF",  # hashlib loads the libraries that this file names
+    "KERAS_",  # Keras: backend, folder of keras.json, and maximum numbers of epochs and steps
+    "OPENSSL_CONF",  # hashlib loads the libraries that the file OPENSSL_CONF names
     "OPENSSL_ENGINES",
     "OPENSSL_MODULES",
-    "PMI_",  # an MPI library would join the processes of mpiexec
+    "PMI_",  # with PMI variables, an MPI library would connect to the processes of mpiexec
     "PMIX_",
     # with TORCHELASTIC_USE_AGENT_STORE, PyTorch would wait for the store of torchrun
     "TORCHELASTIC_",
@@ -34,16 +34,16 @@ NOT_INHERITED = (
     "MASTER_PORT",
     "RANK",
     "ROLE_NAME",
-    "SUITE_PRIVATE_NETWORK",  # set if this command was started inside a run
+    "SUITE_PRIVATE_NETWORK",  # set if this command was started by a process of a run
     "ROLE_RANK",
     "ROLE_WORLD_SIZE",
     "TF_CONFIG",
     "TF_USE_LEGACY_KERAS",
     "WORLD_SIZE",
 )
-"""Names of variables that no worker inherits.
+"""Names of environment variables that no worker inherits.
 
-A name that ends with `_` is a prefix and matches all names that begin with it.
+A name that ends with `_` is a prefix and matches all names that begin with the prefix.
 """
 PYTHON_SWITCHES = frozenset(
     [
@@ -77,12 +77,12 @@ PYTHON_SWITCHES = frozenset(
         "PYTHON_PRESITE",
     ]
 )
-"""Variables that change how the Python interpreter starts and works. Workers do not inherit
-them.
+"""Environment variables that change how the Python interpreter starts and works. Workers do not
+inherit these variables.
 """
 _PREFIXES = tuple(name for name in NOT_INHERITED if name.endswith("_"))
 USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Variables that `getpass.getuser()` reads before it looks up the user id in the passwd
+"""Environment variables that `getpass.getuser()` reads before it looks up the user id in the passwd
 database.
 """
 
@@ -90,8 +90,8 @@ database.
 def inherited_variables(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables in `env` that a process of a run inherits.
 
-    If the user id has no entry in the passwd database, as in containers, the result also contains a
-    user name. PyTorch's compiler requires a user name.
+    If the user id has no entry in the passwd database, as in containers, the returned variables
+    also contain a user name. PyTorch's compiler requires a user name.
     """
     inherited = {
         name: value
@@ -110,7 +110,8 @@ def worker_variables(env: Mapping[str, str], temporary_folder: Path) -> dict[str
     """Return the inherited variables of a worker, with the temporary folder as TMPDIR.
 
     If the home folder is not writable, HOME is set to a folder inside the temporary folder. Triton,
-    CUDA, and Matplotlib keep caches in the home folder and fail if they cannot write there.
+    CUDA, and Matplotlib keep caches in the home folder, and fail if the home folder is not
+    writable.
 
     Args:
         env: Environment variables of the shell.
@@ -141,7 +142,7 @@ def _has_passwd_entry() -> bool:
 def _home_from_passwd() -> str:
     """Return the home folder of this user in the passwd database.
 
-    The string is empty if the user id has no entry.
+    The string is empty if the user id has no entry in the passwd database.
     """
     try:
         return pwd.getpwuid(os.getuid()).pw_dir or "/"

@@ -1,4 +1,4 @@
-"""Facts about this machine: devices, topology, control groups, and load.
+"""Information about this machine: devices, topology, control groups, and load.
 
-This package imports no framework. From the suite, it imports only `suite.common`.
+This package imports no framework. From the suite, this package imports only `suite.common`.
 """

@@ -13,14 +13,14 @@ from pathlib import Path
 from suite.machine.sysfiles import counts, number, text
 
 UNLIMITED_BYTES = 1 << 60
-"""Memory limits of this size or larger mean "no limit". Without a limit, cgroup v1 reports the
-largest multiple of a page below 2^63.
+"""Memory limits of this size or larger mean "no limit". If no limit is set, cgroup v1 reports the
+largest multiple of the page size below 2^63.
 """
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The tightest limits of a control group and its parents.
+    """The lowest limits among a control group and its parents.
 
     Limits that are not set are None.
     """
@@ -30,9 +30,9 @@ class Limits:
     cpu_quota_cores: float | None = None
     memory_limit_bytes: int | None = None
     memory_free_bytes: int | None = None
-    """Free memory within the tightest memory limit.
+    """Free memory in bytes within the lowest memory limit.
 
-    File pages that the kernel can reclaim count as free.
+    File pages that the kernel can reclaim count as free memory.
     """
 
 
@@ -81,7 +81,7 @@ def container(root: Path = Path("/")) -> str | None:
 def _groups(root: Path) -> dict[str, str]:
     """Map each control-group controller to the path of this process's group.
 
-    The unified hierarchy (v2) has an empty controller name.
+    The name of the unified hierarchy (v2) is an empty string.
     """
     groups = {}
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
@@ -94,11 +94,11 @@ def _groups(root: Path) -> dict[str, str]:
 def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
     """Return the version and the folders of this process's control groups.
 
-    The folders include those of all parent groups.
+    The lists also contain the folders of all parent groups.
 
     Returns:
-        Version, folders of the CPU controller, and folders of the memory controller. Without
-        control groups, the version is None and both lists are empty.
+        Version, folders of the CPU controller, and folders of the memory controller. If no control
+        groups exist, the version is None and both lists are empty.
     """
     groups, mount = _groups(root), root / "sys/fs/cgroup"
     if "" in groups and (mount / "cgroup.controllers").exists():
@@ -115,8 +115,8 @@ def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
     """Yield the folders of a group and its parents, up to the mount point.
 
-    Folders that do not exist are skipped, because the path in a container may be a path of the
-    host.
+    Folders that do not exist are skipped, because a path that a container reports may be a path of
+    the host.
     """
     parts = [part for part in path.split("/") if part not in ("", "..")]
     for count in range(len(parts), -1, -1):
@@ -138,7 +138,7 @@ def _quota_v1(folder: Path) -> float | None:
 def _memory(
     folder: Path, limit_name: str, used_name: str, cache_name: str
 ) -> tuple[int | None, int | None]:
-    """Return the memory limit and the free memory of a group in bytes."""
+    """Return the memory limit and the free memory of a control group in bytes."""
     limit, used = number(folder / limit_name), number(folder / used_name)
     if limit is None or limit >= UNLIMITED_BYTES:
         return None, None
@@ -150,9 +150,9 @@ def _memory(
 def oom_kills(root: Path = Path("/")) -> int:
     """Return the number of processes that the kernel killed for lack of memory.
 
-    The number is that of this control group. If control groups do not count such processes, the
-    result is the machine's number since boot. If the machine does not count them either, the result
-    is 0.
+    The number is that of this process's control group. If the control group does not count killed
+    processes, the number of killed processes of the machine since boot is returned. If the machine
+    does not count killed processes either, 0 is returned.
 
     Args:
         root: Folder that contains /proc and /sys.
@@ -173,8 +173,9 @@ def oom_kills(root: Path = Path("/")) -> int:
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
     """Return the number of CPU quota periods, and the number of throttled periods.
 
-    In a throttled period, the quota stopped the group. Both numbers are from the group, among this
-    group and its ancestors, that was throttled most often. The result is None if no quota is set.
+    In a throttled period, the quota stopped the control group. Both numbers are those of the
+    control group that was throttled most often, among this process's group and its ancestors. The
+    function returns None if no quota is set.
 
     Args:
         root: Folder that contains /proc and /sys.

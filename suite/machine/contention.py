@@ -1,8 +1,8 @@
 """Measure the CPU share that a process received, and the load from other processes.
 
-The measurement compares two readings of kernel counters. A value that the kernel does not report is
-omitted. This module does not sample between the two readings. The methods of `Contention` do not
-raise errors.
+The measurement is the difference between two readings of kernel counters. Counters that the kernel
+does not report are omitted. This module does not sample between the two readings. The methods of
+`Contention` do not raise errors.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ ROOT = Path("/")
 LEAST_SECONDS = 0.5
 """Minimum duration of a measurement in seconds.
 
-Shares over shorter times are inaccurate, because /proc/stat counts in hundredths of a second.
+Shares over shorter times are inaccurate, because the resolution of /proc/stat is 0.01 s.
 """
 
 
 @dataclass(frozen=True)
 class Counters:
-    """Values of the kernel's counters at a point in time.
+    """Values of the kernel's counters at a given time.
 
-    A value is None if the kernel does not report it.
+    A counter is None if the kernel does not report it.
     """
 
     seconds: float
-    """Reading of the monotonic clock in seconds."""
+    """Time of the reading on the monotonic clock, in seconds."""
     threads: dict[str, tuple[float, float]]
-    """Maps each thread of this process to its seconds on a core and its seconds of waiting for a
-    core (schedstat).
+    """Maps each thread of this process to the pair (seconds on a core, seconds of waiting for a
+    core), as in schedstat.
     """
     cpu_seconds: float
-    """CPU seconds of this process and its children, including children that have ended."""
+    """CPU seconds of this process and its child processes, including ended child processes."""
     server_seconds: dict[int, float]
-    """Maps the process id of each of the run's servers to its CPU seconds.
+    """Maps the process id of each server of the run to the server's CPU seconds.
 
     Servers that have ended are excluded.
     """
@@ -53,7 +53,7 @@ class Counters:
     """Busy, stolen, and total CPU seconds of each core."""
     quota_periods: tuple[int, int] | None
     """Number of the control group's CPU quota periods, and number of periods in which the quota
-    stopped the group.
+    stopped the control group.
     """
     memory_stall_seconds: float | None
     """Seconds in which at least one process of the machine waited for memory (pressure stall
@@ -72,7 +72,7 @@ class Contention:
         root: Path = ROOT,
         servers: Callable[[], Sequence[psutil.Process]] = tuple,
     ) -> None:
-        """Store what `begin` and `end` measure.
+        """Store which cores and server processes `begin` and `end` measure.
 
         Args:
             cores: Numbers of the cores to measure. If empty, all cores that this process may use
@@ -91,8 +91,8 @@ class Contention:
         """Read the counters for the first time.
 
         Args:
-            earlier: Result of `end` for the run before a resumption, which a different process
-                executed.
+            earlier: For a resumed run, the result of `end` in the process that executed the run
+                before the interruption.
         """
         self._earlier = earlier or {}
         with contextlib.suppress(psutil.Error, OSError):
@@ -102,12 +102,12 @@ class Contention:
     def end(self) -> dict[str, Json]:
         """Return the measurements of the whole run.
 
-        The measurements since `begin` are combined with the measurements before the resumption. If
-        `begin` was not called, or was called less than LEAST_SECONDS ago, the result contains only
-        the earlier measurements.
+        For a resumed run, the measurements since `begin` are combined with the measurements before
+        the interruption. If `begin` was not called, or was called less than LEAST_SECONDS ago, the
+        dictionary contains only the measurements before the interruption.
 
         Returns:
-            A dictionary with the following keys, except those that the kernel does not report:
+            A dictionary with the following keys, except keys that the kernel does not report:
 
             * `seconds`: Duration of the measurement.
             * `cpu_seconds`: CPU seconds of this process and its children.
@@ -154,7 +154,7 @@ class Contention:
 def counters(
     cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.Process] = ()
 ) -> Counters:
-    """Return the current values of all counters.
+    """Return the current values of all kernel counters.
 
     Args:
         cores: Numbers of the cores to measure.
@@ -177,8 +177,8 @@ def counters(
 def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str, Json]:
     """Combine the measurements before and after a resumption.
 
-    Seconds are added. Shares are averaged with the durations as weights. Values that are missing
-    before or after the resumption are omitted.
+    Seconds are added. Shares are averaged with the durations as weights. A measurement that is
+    missing before or after the resumption is omitted.
     """
     figures: dict[str, Json] = {}
     for name in (name for name in later if name in earlier):
@@ -200,7 +200,7 @@ def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str
 
 
 def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
-    """Yield the threads' total seconds on a core, and of waiting for a core.
+    """Yield the threads' total seconds on a core, and total seconds of waiting for a core.
 
     The counters of a new thread start at 0. Threads that have ended are excluded.
     """
@@ -235,7 +235,7 @@ def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
 
 
 def _threads(root: Path) -> dict[str, tuple[float, float]]:
-    """Map each thread to its seconds on a core, and its seconds on a run queue.
+    """Map each thread to its seconds on a core, and its seconds of waiting on a run queue.
 
     The kernel reports nanoseconds (Linux, Documentation/scheduler/sched-stats.rst).
     """
@@ -248,13 +248,14 @@ def _threads(root: Path) -> dict[str, tuple[float, float]]:
 
 
 def _cpu_seconds() -> float:
-    times = os.times()  # os.times has a resolution of 0.01 s, lower than process_time
+    # `os.times` has a resolution of 0.01 s, which is coarser than that of `process_time`
+    times = os.times()
     seconds = time.process_time() + times.children_user + times.children_system
     return seconds + sum(_each_cpu_seconds(psutil.Process().children(recursive=True)).values())
 
 
 def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
-    """Map the process id of each process that is alive to its CPU seconds."""
+    """Map the id of each process that is alive to the CPU seconds of the process."""
     seconds = {}
     for process in processes:
         with contextlib.suppress(psutil.Error):
@@ -266,8 +267,8 @@ def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
 def _memory_stall_seconds(root: Path) -> float | None:
     """Return the seconds in which at least one process waited for memory.
 
-    The seconds are in the line `some avg10=… total=MICROSECONDS` of the kernel's file (Linux,
-    Documentation/accounting/psi.rst).
+    The kernel reports the seconds in the line `some avg10=… total=MICROSECONDS` of
+    /proc/pressure/memory (Linux, Documentation/accounting/psi.rst).
     """
     for line in (text(root / "proc/pressure/memory") or "").splitlines():
         kind, *_, total = line.split()

@@ -1,8 +1,8 @@
 """GNMT in JAX.
 
 Each LSTM processes the whole sequence in a single `lax.scan`, and attention is computed for all
-steps at once. Matrix products use the activations' type, and all operations between the products
-use fp32.
+steps at once. Matrix products use the data type of the activations, and all operations between the
+products use fp32.
 
 network.py describes the shapes and the names of parameters. A sequence has L positions, and a beam
 search has N = B · K rows.
@@ -26,23 +26,23 @@ from workloads.gnmt.workload import GNMT
 
 
 class Memory(NamedTuple):
-    """Encoder outputs of B sentences that the decoder's attention reads."""
+    """Encoder outputs of B sentences, to which the decoder attends."""
 
     values: jax.Array
-    """Encoder outputs, (B, S, h)."""
+    """Encoder outputs (B, S, h)."""
     keys: jax.Array
-    """Projected encoder outputs, (B, S, h)."""
+    """Attention keys (B, S, h), which are projected encoder outputs."""
     padding: jax.Array
-    """Padding mask, (B, S): True at padding positions."""
+    """Padding mask (B, S), which is True at padding positions."""
 
 
 class Translator(Model):
-    """The translation network with its weights."""
+    """Translation network with its weights."""
 
     def __init__(self, weights: Values, layers: network.Network, dtype: Any) -> None:
         """Create the network.
 
-        `dtype` is the data type of the factors of matrix products.
+        `dtype` is the data type of both inputs of matrix products.
         """
         super().__init__(weights, {})
         self.layers, self.dtype = layers, dtype
@@ -52,13 +52,13 @@ class Translator(Model):
         return product(x, self.weights[f"{name}.weight"], self.dtype)
 
     def words(self, ids: jax.Array) -> jax.Array:
-        """Return the embeddings (…, h) of word ids (…)."""
+        """Return the embeddings (…, h) of token ids (…)."""
         return self.weights["embedding.weight"][ids]
 
     def pre_activations(self, layer: network.Lstm, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return an LSTM's gate pre-activations (…, 4h) for x (…, inputs).
 
-        The LSTM's recurrent weight, in the data type of matrix products, is also returned.
+        The second result is the recurrent weight in the data type of matrix products.
 
         The pre-activations include the input and both biases, but not the recurrent product.
         """
@@ -70,13 +70,13 @@ class Translator(Model):
     def run(self, layer: network.Lstm, x: jax.Array) -> jax.Array:
         """Run an LSTM over x (L, B, inputs) and return its outputs (L, B, h).
 
-        The initial hidden and cell values are 0.
+        The initial hidden and cell states are 0.
         """
         hidden: jax.Array = recurrence(*self.pre_activations(layer, x))
         return hidden
 
     def encode(self, x: jax.Array, lengths: jax.Array, mask: jax.Array | None) -> Memory:
-        """Encode embedded words (S, B, h) with sentence lengths (B,), and return the memory."""
+        """Encode embedded tokens (S, B, h) with sentence lengths (B,), and return the memory."""
         ahead, back, *further = self.layers.encoder
         x, position = dropped(x, mask, ahead), jnp.arange(len(x))[:, None]
         mirrored = jnp.where(position < lengths, lengths - 1 - position, position)[..., None]
@@ -90,7 +90,7 @@ class Translator(Model):
         return Memory(values, keys, jnp.arange(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: jax.Array, memory: Memory, mask: jax.Array | None) -> jax.Array:
-        """Return the classifier's inputs (T, B, h) for embedded words (T, B, h).
+        """Return the classifier's inputs (T, B, h) for embedded tokens (T, B, h).
 
         All positions are computed at once.
         """
@@ -120,18 +120,18 @@ class Translator(Model):
 
 
 def dropped(x: jax.Array, mask: jax.Array | None, layer: network.Lstm) -> jax.Array:
-    """Return an LSTM's input (L, B, inputs) after dropout."""
+    """Return an LSTM's input (L, B, inputs) with dropout applied."""
     return x if mask is None else x * mask[..., layer.mask]
 
 
 def cell(
     pre_activations: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Run a step of an LSTM and return its new hidden and cell values, (N, h) each.
+    """Run a step of an LSTM and return its new hidden and cell states, (N, h) each.
 
     Args:
         pre_activations: Gate pre-activations without the recurrent product, (N, 4h).
-        state: Hidden and cell values before the step, (N, h) each.
+        state: Hidden and cell states before the step, (N, h) each.
         weight: Recurrent weight, (4h, h).
     """
     hidden, held = state
@@ -143,7 +143,7 @@ def cell(
 
 
 def _scanned(pre_activations: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return an LSTM's hidden values (L, B, h).
+    """Return an LSTM's hidden states (L, B, h).
 
     `pre_activations` (L, B, 4h) are the gate pre-activations without the recurrent product.
     `weight` is the recurrent weight (4h, h).
@@ -176,14 +176,17 @@ def _backwards(kept: tuple[Any, ...], by_hidden: jax.Array) -> tuple[jax.Array, 
 
 recurrence = jax.custom_vjp(_scanned)
 recurrence.defvjp(_forwards, _backwards)
-"""LSTM recurrence whose weight gradient is a single matrix product at the end.
+"""LSTM recurrence. The gradient of the recurrent weight is a single matrix product at the end.
 
 JAX's automatic gradient of a scan would accumulate the weight gradient in each step.
 """
 
 
 class GNMTTrainer(TextTrainer):
-    """GNMT trainer for one device. Several processes sum their gradients."""
+    """GNMT trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: GNMT
 
@@ -206,8 +209,8 @@ class GNMTTrainer(TextTrainer):
         self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None
     ) -> jax.Array:
         source, target = batch["source"], batch["target"]
-        # Source and target words share a single embedding look-up, because the gradient of each
-        # look-up is an array as large as the table.
+        # Source and target tokens share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the embedding table.
         embedded, previous = jnp.split(
             model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]]
         )
@@ -233,7 +236,7 @@ class GNMTTrainer(TextTrainer):
         return model.encode(model.words(source.T), lengths, None)
 
     def begun(self, rows: int) -> list[Array]:
-        """Return zeros for the hidden values of each layer, then for the cells of each layer.
+        """Return zeros for the hidden states of all layers, then for the cell states.
 
         Each array has the shape (N, h).
         """
@@ -261,7 +264,7 @@ class GNMTTrainer(TextTrainer):
                 pre_activations, (hidden[number], cells[number]), weight
             )
             x = x + hidden[number] if layer.residual else hidden[number]
-            if not number:  # the hypotheses of a sentence are adjacent rows
+            if not number:  # The hypotheses of a sentence are adjacent rows.
                 attended = model.attend(x.reshape(len(memory.values), -1, x.shape[1]), memory)
                 context, attention = (part.reshape(len(x), -1) for part in attended)
         return model.classify(x), attention, [*hidden, *cells]

@@ -4,7 +4,7 @@ The fused RNN operator runs each LSTM over the whole sequence, and attention is 
 steps at once.
 
 network.py describes the shapes and the names of parameters. A beam search has N = B · K rows. The
-fused operator expects the parameters of an LSTM as a single vector, so they are stored
+fused operator expects the parameters of an LSTM as a single vector, so the parameters are stored
 contiguously. On a CPU, the operator ignores sequence lengths. Only the valid positions of a
 sentence are reversed (network.py), so that padding does not influence valid positions.
 """
@@ -33,12 +33,12 @@ from workloads.gnmt.workload import GNMT
 
 @dataclass
 class Memory:
-    """Encoder outputs of B sentences that the decoder's attention reads."""
+    """Encoder outputs of B sentences, to which the decoder attends."""
 
     values: Tensor
-    """Encoder outputs, (B, S, h)."""
+    """Encoder outputs (B, S, h)."""
     keys: Tensor
-    """Projected encoder outputs, (B, S, h)."""
+    """Attention keys (B, S, h), which are projected encoder outputs."""
     padding: Tensor
     """Padding mask (B, S), which is added to the attention scores."""
 
@@ -50,7 +50,7 @@ class Layers(Model):
         self.layers, self.shapes = layers, network.shapes(layers)
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """Return the shapes with the parameters of each LSTM merged into a single vector."""
+        """Return the parameter shapes, with the parameters of each LSTM merged into a vector."""
         shape_of: dict[str, tuple[int, ...]] = {}
         lstms = {lstm.name for lstm in self.layers.lstms}
         for name, shape in shapes.items():
@@ -62,14 +62,14 @@ class Layers(Model):
         return shape_of
 
     def words(self, ids: Tensor) -> Tensor:
-        """Return the embeddings of word ids."""
+        """Return the embeddings of token ids."""
         sizes = {"input_dim": self.layers.vocabulary, "output_dim": self.layers.hidden}
         return self.F.Embedding(ids, self.arrays["embedding.weight"], **sizes)
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
         """Run an LSTM over a sequence (L, B, inputs) and return its outputs (L, B, h).
 
-        The initial hidden and cell values are 0.
+        The initial hidden and cell states are 0.
         """
         F, hidden = self.F, self.layers.hidden
         zeros = F.zeros_like(F.slice(x, begin=(0, None, 0), end=(1, None, hidden)))
@@ -80,7 +80,7 @@ class Layers(Model):
     def encode(self, source: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
         """Return the encoder's outputs (B, S, h) and attention keys (B, S, h).
 
-        `source` contains word ids (B, S), and `lengths` contains the sentence lengths (B,).
+        `source` contains token ids (B, S), and `lengths` contains the sentence lengths (B,).
         """
         F = self.F
         ahead, back, *further = self.layers.encoder
@@ -99,7 +99,7 @@ class Layers(Model):
         ]
 
     def decode(self, target: Tensor, memory: Memory, mask: Tensor) -> Tensor:
-        """Return logits (T, B, V) for target words (B, T), for all positions at once."""
+        """Return logits (T, B, V) for target tokens (B, T), for all positions at once."""
         F = self.F
         first, *further = self.layers.decoder
         x = dropped(F, self.words(F.transpose(target)), mask, first)
@@ -145,19 +145,21 @@ def product(
 def all_sums(F: ModuleType, queries: Tensor, keys: Tensor) -> Tensor:
     """Return the sum of each query (B, T, h) and each key (B, S, h), as (B, T, S, h).
 
-    Copies are computed as matrix products with ones, so that their gradients are matrix products
-    too. The gradients of `broadcast_add` take ten times as long on a CPU.
+    Queries and keys are copied by matrix products with ones. The gradients of these products are
+    matrix products, too. The gradients of `broadcast_add` take ten times as long on a CPU as the
+    gradients of these products.
     """
     ones = F.ones_like(F.slice_axis(queries, axis=2, begin=0, end=1))
-    copies = F.batch_dot(ones, F.reshape(keys, (0, 1, -1)))  # shape (B, T, S · h)
+    copies = F.batch_dot(ones, F.reshape(keys, (0, 1, -1)))  # The shape is (B, T, S · h).
     copies = F.reshape_like(copies, keys, lhs_begin=2, lhs_end=3, rhs_begin=1, rhs_end=3)
     ones = F.reshape(F.ones_like(F.slice_axis(copies, axis=3, begin=0, end=1)), (-3, 0, 0))
-    asked = F.batch_dot(ones, F.expand_dims(F.reshape(queries, (-3, 0)), 1))  # shape (B · T, S, h)
+    # The shape is (B · T, S, h).
+    asked = F.batch_dot(ones, F.expand_dims(F.reshape(queries, (-3, 0)), 1))
     return copies + F.reshape_like(asked, copies)
 
 
 def dropped(F: ModuleType, x: Tensor, mask: Tensor | None, lstm: network.Lstm) -> Tensor:
-    """Return an LSTM's input after dropout."""
+    """Return an LSTM's input with dropout applied."""
     if mask is None:
         return x
     return x * F.slice_axis(mask, axis=2, begin=lstm.mask.start, end=lstm.mask.stop)
@@ -173,13 +175,14 @@ class Translator(Layers):
     def constants(self) -> dict[str, Array]:
         """Return `share` (1, V), the weight of every log p in the smoothed loss.
 
-        A product with `share` replaces the operator `mean`, which takes as long as an LSTM.
+        A product with `share` replaces MXNet's operator `mean`, which takes as much time as an
+        LSTM.
         """
         words = self.layers.vocabulary
         return {"share": np.full((1, words), self.smoothing / words, np.float32)}
 
     def __call__(self, batch: Inputs, of_source: Tensor = None, of_target: Tensor = None) -> Tensor:
-        """Return log p of every word of the vocabulary, (T, B, V).
+        """Return log p of every token of the vocabulary, (T, B, V).
 
         `of_source` and `of_target` are optional dropout masks.
         """
@@ -189,7 +192,7 @@ class Translator(Layers):
 
 
 class Encoder(Layers):
-    """Encoder, which runs once at the start of a beam search."""
+    """Encoder, which runs once before the first step of a beam search."""
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
         """Return the encoder's outputs (B, S, h) and attention keys."""
@@ -198,7 +201,7 @@ class Encoder(Layers):
 
 
 class Step(Layers):
-    """Decoder step of a beam search, which appends a word to each row."""
+    """Decoder step of a beam search, which appends a token to each row."""
 
     def __init__(self, layers: network.Network, width: int) -> None:
         super().__init__(layers)
@@ -210,10 +213,10 @@ class Step(Layers):
         )
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return the best next words, attention weights, and decoder states.
+        """Return the best next tokens, attention weights, hidden states, and cell states.
 
-        The best words are log p and ids (N, m). The attention weights are (N, S), and the decoder
-        states are (1, N, h).
+        The best tokens are given as log p and ids (N, m). The attention weights are (N, S). The
+        hidden and cell states of each layer are (1, N, h).
         """
         F, memory = self.F, Memory(*(batch[name] for name in ("values", "keys", "padding")))
         count, hidden = len(self.layers.decoder), self.layers.hidden
@@ -244,12 +247,12 @@ class Step(Layers):
 
 @dataclass
 class State:
-    """Decoder state of a beam search, on the device of its context."""
+    """Encoder outputs and decoder states of a beam search, on the device of its context."""
 
     memory: Inputs
     """The arrays `values`, `keys`, and `padding` of `Memory`."""
     layers: list[mx.nd.NDArray]
-    """Decoder states in the order of `Step.states`, (1, N, h) each."""
+    """Hidden and cell states in the order of `Step.states`, (1, N, h) each."""
 
 
 class Decoder:
@@ -288,7 +291,7 @@ class Decoder:
 
 
 def padding(arrays: Arrays) -> Array:
-    """Return the padding mask that is added to attention scores, (B, S) float32."""
+    """Return the padding mask (B, S), float32, that is added to attention scores."""
     places = np.arange(arrays["source"].shape[1])
     beyond = places >= arrays["source_length"][:, None]
     return np.where(beyond, network.MASKED_SCORE, 0.0).astype(np.float32)
@@ -334,7 +337,9 @@ class GNMTTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(label != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
+        """Return the `loss` (B,) of each sentence.
+
+        The loss is -log p, summed over the tokens of the sentence.
 
         The loss does not use label smoothing.
         """

@@ -3,13 +3,14 @@
 This module does not depend on a framework.
 
 The encoder applies a bidirectional LSTM, a second LSTM, and further LSTMs with residual connections
-to the source words. The first LSTM of the decoder reads only the target words. The output of this
+to the source tokens. The first LSTM of the decoder reads only the target tokens. The output of this
 LSTM at each step is the query of the attention. The resulting context is concatenated to the input
-of every later layer. Encoder and decoder share the embedding, but the classifier has separate
-weights.
+of every later decoder layer. Encoder and decoder share the embedding, but the classifier has
+separate weights.
 
 All trainers use these symbols: B sentences per replica, S source and T target positions including
-padding, h hidden values, V words. Sequences are time-major, (S, B, …), inside the network.
+padding, h hidden units, V tokens of the vocabulary. Sequences are time-major, (S, B, …), inside the
+network.
 
 The backward direction of the first layer is a separate LSTM. The valid positions of each sentence
 are reversed according to the sentence length, processed forward, and reversed again. In both
@@ -40,15 +41,15 @@ As in cuDNN, each LSTM has two biases. Adam updates both biases, so an LSTM with
 diverge from the reference.
 """
 VOCABULARY_MULTIPLE = 8
-"""In half precision, the vocabulary size is padded to a multiple of this number.
+"""Multiple to which the vocabulary size is padded in half precision.
 
-The reference uses the same multiple (utils.py, pad_vocabulary). The log of the reference shows
-32,320 for 32,317 words.
+The reference uses the same multiple (utils.py, pad_vocabulary). The log of the reference shows a
+vocabulary size of 32,320 for 32,317 tokens.
 """
 MASKED_SCORE = -65_504.0
 """Attention score of padding: the lowest fp16 number (reference attention.py).
 
-A score of -inf would give NaN for a sentence that consists only of padding.
+A score of -inf would cause NaN for a sentence that consists only of padding.
 """
 
 Shapes = dict[str, tuple[int, ...]]
@@ -56,18 +57,18 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Lstm:
-    """An LSTM over a sequence."""
+    """LSTM over a sequence."""
 
     name: str
     inputs: int
-    """Number of input values per position, including the attention context."""
+    """Number of inputs per position, including the attention context."""
     mask: slice
-    """Slice of the last axis of the encoder's or decoder's dropout mask.
+    """Slice of the last axis of the encoder's or decoder's dropout mask for this LSTM.
 
     Both directions of the first layer share a slice.
     """
     residual: bool = False
-    """Whether the input, without the attention context, is added to the output."""
+    """Whether the input of the LSTM, without the attention context, is added to its output."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,9 @@ class Network:
     """Sizes and layers of GNMT."""
 
     vocabulary: int
-    """Number of words in the vocabulary, V."""
+    """Number V of tokens in the vocabulary."""
     hidden: int
-    """Number of hidden values, h."""
+    """Number h of hidden units."""
     encoder: tuple[Lstm, ...]
     """LSTMs of the encoder. The second LSTM is the backward direction of the first layer."""
     decoder: tuple[Lstm, ...]
@@ -86,20 +87,20 @@ class Network:
 
     @cached_property
     def lstms(self) -> tuple[Lstm, ...]:
-        """Return all LSTMs, first the LSTMs of the encoder."""
+        """Return all LSTMs. The LSTMs of the encoder come first."""
         return (*self.encoder, *self.decoder)
 
     @property
     def mask_widths(self) -> tuple[int, int]:
         """Return the widths of the dropout masks of source and target.
 
-        The width is the number of mask values per position.
+        The width of a mask is its number of factors per position.
         """
         return self.encoder[-1].mask.stop, self.decoder[-1].mask.stop
 
 
 def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network:
-    """Return the network of `settings.model` (`hidden`, `layers`) for `vocabulary` words.
+    """Return the network of `settings.model` (`hidden`, `layers`) for `vocabulary` tokens.
 
     Encoder and decoder have the same number of layers.
     """
@@ -162,9 +163,9 @@ def initial_weights(
 ) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter, identical in every framework.
 
-    Values are uniform in ±`weight`, and embeddings are uniform in ±`embedding` (reference: 0.1 for
-    both). Recurrent biases, the bias of the attention, and the embedding of `padding` are 0. The
-    scale of the attention is 1 / √h (reference gnmt.py, attention.py).
+    Embeddings are uniform in ±`embedding`, and all other weights are uniform in ±`weight`
+    (reference: 0.1 for both). Recurrent biases, the bias of the attention, and the embedding of
+    `padding` are 0. The scale of the attention is 1 / √h (reference gnmt.py, attention.py).
     """
     for name, shape in shapes(network).items():
         if name.endswith("bias_hh_l0") or name == "attention.bias":

@@ -37,14 +37,14 @@ The second argument selects the LSTM's slice of the source or target mask.
 """
 PAIR = ("source", "source_length", "target", "label")
 CUDNN_LSTM = 2
-"""Code of the LSTM among cuDNN's RNN modes."""
+"""Code for an LSTM in cuDNN's enumeration of RNN modes."""
 
 
 class _Reordered(torch.autograd.Function):
     """Autograd function that permutes the rows of x (R, h) in the order `places` (R,).
 
-    The permutation is its own inverse, so the backward pass applies the same permutation to the
-    gradient.
+    The permutation must be its own inverse. The backward pass therefore applies the same
+    permutation to the gradient.
     """
 
     @staticmethod
@@ -59,10 +59,10 @@ class _Reordered(torch.autograd.Function):
 
 
 class _Narrowed(torch.autograd.Function):
-    """Autograd function that copies an LSTM's weights to `buffers` in a narrower type.
+    """Autograd function that copies an LSTM's weights to low-precision `buffers`.
 
-    The buffers are contiguous, as cuDNN requires. With separate buffers, cuDNN would copy the
-    weights in each step. The gradients have the data type of the original weights.
+    The buffers are contiguous, as cuDNN requires. If the buffers were not contiguous, cuDNN would
+    copy the weights in each step. The gradients have the data type of the original weights.
     """
 
     @staticmethod
@@ -78,14 +78,14 @@ class _Narrowed(torch.autograd.Function):
 
 @dataclass
 class Memory:
-    """Encoder outputs of B sentences that the decoder's attention reads."""
+    """Encoder outputs of B sentences, to which the decoder attends."""
 
     values: Tensor
-    """Encoder outputs, (B, S, h)."""
+    """Encoder outputs (B, S, h)."""
     keys: Tensor
-    """Projected encoder outputs, (B, S, h)."""
+    """Attention keys (B, S, h), which are projected encoder outputs."""
     padding: Tensor
-    """Padding mask, (B, 1, S): True at padding positions."""
+    """Padding mask (B, 1, S), which is True at padding positions."""
 
 
 class Attention(nn.Module):
@@ -103,8 +103,8 @@ class Attention(nn.Module):
     def memory(self, values: Tensor, lengths: Tensor) -> Memory:
         """Return the memory for encoder outputs (S, B, h) with sentence lengths (B,).
 
-        The bias of the attention is added to the keys, because there are fewer keys than sums of a
-        query and a key.
+        The bias of the attention is added to the keys, because the number of keys is smaller than
+        the number of sums of a query and a key.
         """
         values = values.transpose(0, 1).contiguous()
         places = torch.arange(values.shape[1], device=values.device)
@@ -132,7 +132,7 @@ class Translator(nn.Module):
         super().__init__()
         self.layers = layers
         self.narrow: dict[str, list[Tensor]] = {}
-        """On a GPU, bf16 buffers of the weights by LSTM name."""
+        """Buffers for bf16 copies of the weights by LSTM name, on a GPU."""
         self.embedding = nn.Embedding(layers.vocabulary, layers.hidden)
         for lstm in layers.lstms:
             self.add_module(lstm.name, nn.LSTM(lstm.inputs, layers.hidden))
@@ -144,15 +144,15 @@ class Translator(nn.Module):
     ) -> Tensor:
         """Return the logits (T · B, V).
 
-        `source` (B, S) and `target` (B, T) contain word ids, and `lengths` (B,) contains the source
-        lengths. All three are int64.
+        `source` (B, S) and `target` (B, T) contain token ids, and `lengths` (B,) contains the
+        source lengths. `source`, `lengths`, and `target` are int64.
 
         `masks` contains the dropout masks of source and target, (S, B, …) and (T, B, …).
         """
         of_source, of_target = masks or (None, None)
         words = torch.cat([source.t().reshape(-1), target.t().reshape(-1)])
-        # Source and target words share a single embedding look-up, because the gradient of each
-        # look-up is an array as large as the table.
+        # Source and target tokens share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the embedding table.
         embedded = self.embedding(words).split([source.numel(), target.numel()])
         values = self.encode(embedded[0].view(*source.t().shape, -1), lengths, of_source)
         outputs = self.decode(
@@ -163,7 +163,7 @@ class Translator(nn.Module):
         return linear(outputs.flatten(0, 1), self.classifier.weight, self.classifier.bias)
 
     def encode(self, x: Tensor, lengths: Tensor, mask: Mask | None) -> Tensor:
-        """Return the encoder's outputs (S, B, h) for embedded words (S, B, h)."""
+        """Return the encoder's outputs (S, B, h) for embedded tokens (S, B, h)."""
         ahead, back, *further = self.layers.encoder
         x = dropped(x, mask, ahead)
         places = reversing(lengths, *x.shape[:2])
@@ -176,7 +176,7 @@ class Translator(nn.Module):
         return x
 
     def decode(self, x: Tensor, memory: Memory, mask: Mask | None) -> Tensor:
-        """Return the classifier's inputs (T, B, h) for embedded words (T, B, h).
+        """Return the classifier's inputs (T, B, h) for embedded tokens (T, B, h).
 
         All positions are computed at once.
         """
@@ -191,7 +191,7 @@ class Translator(nn.Module):
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
         """Run an LSTM over a sequence (L, B, inputs) and return its outputs (L, B, h).
 
-        The initial hidden and cell values are 0.
+        The initial hidden and cell states are 0.
         """
         module: nn.LSTM = getattr(self, lstm.name)
         narrow = (
@@ -203,7 +203,7 @@ class Translator(nn.Module):
             return module(x)[0]
         with torch.autocast(
             "cuda", enabled=False
-        ):  # with autocast, the input of an LSTM would become fp16
+        ):  # With autocast, PyTorch would convert the input of an LSTM to fp16.
             weights = _Narrowed.apply(
                 self.narrowed(lstm.name, module, narrow), *module._flat_weights
             )
@@ -228,12 +228,12 @@ class Translator(nn.Module):
 
 
 def dropped(x: Tensor, mask: Mask | None, lstm: network.Lstm) -> Tensor:
-    """Return an LSTM's input after dropout."""
+    """Return an LSTM's input with dropout applied."""
     return x if mask is None else mask(x, lstm.mask)
 
 
 def in_memory(mask: Tensor, x: Tensor, part: slice) -> Tensor:
-    """Apply a slice of a precomputed mask (L, B, …) to x. The function is a `Mask`."""
+    """Multiply x by a slice of a precomputed mask (L, B, …). The function is a `Mask`."""
     return x * mask[..., part].to(x.dtype)
 
 
@@ -255,13 +255,13 @@ def reversing(lengths: Tensor, positions: int, sentences: int) -> Tensor:
 
 @dataclass
 class State:
-    """Decoder state of a beam search, on the device."""
+    """Encoder outputs and decoder states of a beam search, on the device."""
 
     memory: Memory
     hidden: list[Tensor]
-    """Hidden values of each decoder layer, (N, h)."""
+    """Hidden states of each decoder layer, (N, h)."""
     cells: list[Tensor]
-    """Cells of each decoder layer, (N, h)."""
+    """Cell states of each decoder layer, (N, h)."""
 
 
 class Decoder:
@@ -313,7 +313,7 @@ class GNMTTrainer(ModelTrainer):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Return the names of the arrays that `loss` reads."""
+        """Return the names of the batch arrays that `loss` reads."""
         return (*PAIR, "dropout_key") if self.workload.network.dropout else PAIR
 
     def build(self) -> nn.Module:
@@ -352,7 +352,9 @@ class GNMTTrainer(ModelTrainer):
         return of("source", of_source), of("target", of_target)
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
+        """Return the `loss` (B,) of each sentence.
+
+        The loss is -log p, summed over the tokens of the sentence.
 
         The loss does not use label smoothing.
         """

@@ -9,7 +9,7 @@ from workloads.api import Defaults, Json, Round, WorkloadOptions, hyperparameter
 from workloads.common.text.workload import TranslationOptions
 
 DEMO_TARGET_BLEU = 50.0
-"""Target of the demo in BLEU points."""
+"""Target of the GNMT demo in BLEU points."""
 REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "layers": 4, "initial": 0.1, "initial_embedding": 0.1,
     "longest_translation": 149,
@@ -17,7 +17,8 @@ REFERENCE_MODEL: Mapping[str, Json] = {
 """Model settings of the reference (gnmt.py, encoder.py, decoder.py, train.py).
 
 `initial` is the bound of the uniform distribution of initial weights. The reference allows 150
-tokens including BOS (train.py, beam_search.py), so `longest_translation` is 149 with EOS.
+tokens including BOS (train.py, beam_search.py). `longest_translation` excludes BOS and includes
+EOS, so it is 149.
 """
 DEMO_MODEL: Mapping[str, Json] = {
     "hidden": 128, "layers": 3, "initial": 0.28, "initial_embedding": 0.1,
@@ -25,7 +26,8 @@ DEMO_MODEL: Mapping[str, Json] = {
 }  # fmt: skip
 """Smaller model for demos (docs/reference/workloads/gnmt.md).
 
-`initial` is 0.1 · √(1,024 / 128) = 0.28, which gives sums the same variance as in the reference.
+`initial` is 0.1 · √(1,024 / 128) = 0.28. With this bound, the sums in the layers have the same
+variance as in the reference.
 """
 
 
@@ -71,7 +73,7 @@ class GNMTOptions(TranslationOptions, WorkloadOptions):
 
 
 def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
-    """Return the defaults of a profile in a round, with the model sizes in `options`.
+    """Return the defaults of a profile in a round. `options` can set the model sizes.
 
     Raises:
         ValueError: The profile or a model size is invalid.

@@ -30,14 +30,14 @@ States = list[tf.Tensor]
 
 @dataclass
 class Memory:
-    """Encoder outputs of B sentences that the decoder's attention reads."""
+    """Encoder outputs of B sentences, to which the decoder attends."""
 
     values: tf.Tensor
-    """Encoder outputs, (B, S, h)."""
+    """Encoder outputs (B, S, h)."""
     keys: tf.Tensor
-    """Projected encoder outputs, (B, S, h)."""
+    """Attention keys (B, S, h), which are projected encoder outputs."""
     padding: tf.Tensor
-    """Padding mask, (B, S): True at padding positions."""
+    """Padding mask (B, S), which is True at padding positions."""
 
 
 class Translator(Model):
@@ -63,12 +63,13 @@ class Translator(Model):
     ) -> tf.Tensor:
         """Return logits (T, B, V).
 
-        `source` (B, S) and `target` (B, T) contain word ids, and `lengths` (B,) contains the source
-        lengths. `masks` contains the dropout masks of source and target, (S, B, …) and (T, B, …).
+        `source` (B, S) and `target` (B, T) contain token ids, and `lengths` (B,) contains the
+        source lengths. `masks` contains the dropout masks of source and target, (S, B, …) and (T,
+        B, …).
         """
         of_source, of_target = masks or (None, None)
-        # Source and target words share a single embedding look-up, because the gradient of each
-        # look-up is an array as large as the table.
+        # Source and target tokens share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the embedding table.
         words = self.words(tf.concat([tf.transpose(source), tf.transpose(target)], 0))
         memory = self.encode(words[: source.shape[1]], lengths, of_source)
         x = self.decode(words[source.shape[1] :], memory, of_target)
@@ -78,7 +79,7 @@ class Translator(Model):
         return tf.gather(self.parameters["embedding.weight"], ids)
 
     def encode(self, x: tf.Tensor, lengths: tf.Tensor, mask: tf.Tensor | None) -> Memory:
-        """Encode embedded words (S, B, h) with sentence lengths (B,), and return the memory."""
+        """Encode embedded tokens (S, B, h) with sentence lengths (B,), and return the memory."""
         ahead, back, *further = self.layers.encoder
         x = dropped(x, mask, ahead)
         backward = lstm(tf.reverse_sequence(x, lengths, 0, 1), self.weights(back))
@@ -93,7 +94,7 @@ class Translator(Model):
         return Memory(values, keys, tf.range(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: tf.Tensor, memory: Memory, mask: tf.Tensor | None) -> tf.Tensor:
-        """Return the classifier's inputs (T, B, h) for embedded words (T, B, h).
+        """Return the classifier's inputs (T, B, h) for embedded tokens (T, B, h).
 
         All positions are computed at once.
         """
@@ -132,10 +133,10 @@ class Translator(Model):
     def step(
         self, memory: Memory, tokens: tf.Tensor, hidden: States, cells: States, width: int
     ) -> list[tf.Tensor]:
-        """Run a decoder step for the words (N,) and return the results.
+        """Run a decoder step for the tokens (N,), and return predictions and new states.
 
-        The result is a list of log p and ids of the best next words (N, m), attention weights (N,
-        S), hidden values, and cells.
+        The list contains log p and ids of the best next tokens (N, m), attention weights (N, S),
+        hidden states, and cell states.
         """
         hidden, cells = list(hidden), list(cells)
         x = context = weights = self.words(tokens)
@@ -156,22 +157,22 @@ class Translator(Model):
 
 
 def dropped(x: tf.Tensor, mask: tf.Tensor | None, layer: network.Lstm) -> tf.Tensor:
-    """Return an LSTM's input after dropout."""
+    """Return an LSTM's input with dropout applied."""
     return x if mask is None else x * mask[..., layer.mask]
 
 
 @dataclass
 class State:
-    """Decoder state of a beam search, on the device."""
+    """Encoder outputs and decoder states of a beam search, on the device."""
 
     memory: list[tf.Tensor]
     """The tensors `values`, `keys`, and `padding` of `Memory`."""
     layers: list[tf.Tensor]
-    """Hidden values of each layer, then cells of each layer, (N, h) each."""
+    """Hidden states of all layers, followed by cell states of all layers, (N, h) each."""
 
 
 class Decoder:
-    """A `workloads.common.text.beam.Decoder` that calls compiled functions of a trainer."""
+    """Decoder (`workloads.common.text.beam.Decoder`) that calls a trainer's functions."""
 
     def __init__(self, trainer: GNMTTrainer) -> None:
         self.trainer, self.width = trainer, trainer.workload.beam.width
@@ -194,16 +195,19 @@ class Decoder:
 
 
 class GNMTTrainer(ModelTrainer):
-    """GNMT trainer for one device. Several processes sum their gradients."""
+    """GNMT trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: GNMT
     evaluation_inputs = ("source", "source_length", "target", "label")
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Return the names of the arrays that `loss` reads.
+        """Return the names of the batch arrays that `loss` reads.
 
-        If the network has dropout, dropout masks are included.
+        If the network has dropout, the dropout masks are also arrays of the batch.
         """
         masks = ("source_mask", "target_mask") if self.workload.network.dropout else ()
         return (*self.evaluation_inputs, *masks)
@@ -256,7 +260,9 @@ class GNMTTrainer(ModelTrainer):
         }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
+        """Return the `loss` (B,) of each sentence.
+
+        The loss is -log p, summed over the tokens of the sentence.
 
         The loss does not use label smoothing.
         """
@@ -272,7 +278,7 @@ class GNMTTrainer(ModelTrainer):
     def _advance(
         self, memory: States, tokens: tf.Tensor, parents: tf.Tensor, layers: States
     ) -> list[tf.Tensor]:
-        """Run a beam search step in which row n continues row `parents[n]`."""
+        """Run a beam search step in which row n continues the hypothesis in row `parents[n]`."""
         before = [tf.gather(values, parents) for values in layers]
         count = len(before) // 2
         return self.model.step(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from workloads.api import LossScaling, TrainerInfo
 
 _FP16_SCALING = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
-"""Loss scaling of the reference (fp_optimizers.py, train.py)."""
+"""Loss scaling of the GNMT reference (fp_optimizers.py, train.py)."""
 
 TRAINERS: Mapping[str, TrainerInfo] = {
     "pytorch": TrainerInfo(

@@ -32,7 +32,7 @@ REFERENCE_PARAMETERS = {32_320: 160_671_297, 32_317: 160_665_150}
 """Number of parameters for each vocabulary size.
 
 In half precision, the vocabulary is padded, as in published logs. In fp32, the vocabulary has three
-words fewer, with 2 · 1,024 + 1 parameters per word.
+tokens fewer than in half precision. Each token has 2 · 1,024 + 1 parameters.
 """
 REFERENCE_VOCABULARY = 32_320
 HALF = ("bf16", "fp16")
@@ -50,7 +50,9 @@ class GNMT(TranslationWorkload):
     name = "gnmt"
     mlperf_name = "gnmt"
     bleu_digits = 2
-    """Number of digits that `sacrebleu --score-only` prints (reference inference.py)."""
+    """Number of decimal places of BLEU that `sacrebleu --score-only` prints (reference
+    inference.py).
+    """
     reference_model = REFERENCE_MODEL
     length_dependent_log_keys = TranslationWorkload.length_dependent_log_keys | {
         f"opt_learning_rate_{name}" for name in ("warmup_steps", "remain_steps", "decay_interval")
@@ -77,18 +79,18 @@ class GNMT(TranslationWorkload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile.
 
-        The target is 21.8 BLEU points in v0.5, and 0.24 in v0.7, which uses fractions.
+        The target is 21.8 BLEU points in v0.5, and a BLEU fraction of 0.24 in v0.7.
         """
         return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the number of bytes for the activations of the longest pair.
+        """Return the number of bytes for the activations of the longest sentence pair.
 
-        The activations are the logits, the gates, cells, and outputs of each LSTM, and the
+        The activations are the logits, the gates, cell states, and outputs of each LSTM, and the
         attention sums.
 
-        Each value has 4 bytes, or 2 bytes in half precision.
+        Each activation has 4 bytes, or 2 bytes in half precision.
         """
         model, longest = settings.model, build_options(cls.Options, settings).max_sequence_length
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
@@ -107,8 +109,8 @@ class GNMT(TranslationWorkload):
         The learning rate increases exponentially from 1 % of the peak during the warm-up, and then
         decays in steps (reference lr_scheduler.py).
 
-        In the reference, the scheduler advances before the optimizer step (fp_optimizers.py), so
-        the first update uses the rate of scheduler position 1.
+        In the reference, the scheduler advances before the optimizer step (fp_optimizers.py). The
+        first update therefore uses the learning rate of scheduler position 1.
         """
         position, base = step + 1, self.options.learning_rate
         warming = schedules.exponential_warm_up(
@@ -124,8 +126,7 @@ class GNMT(TranslationWorkload):
     def scheduled_warm_up(self) -> int:
         """Return the scheduler position at which the learning rate is highest.
 
-        The position is the end of the warm-up, or the start of the decay if the decay starts
-        earlier.
+        The position is the end of the warm-up, or the first decay if the first decay is earlier.
         """
         return min(self.options.warmup_steps, self.remain_steps or self.options.warmup_steps)
 
@@ -134,7 +135,7 @@ class GNMT(TranslationWorkload):
         """Return the number of warm-up steps.
 
         The number is 1 less than in the hyperparameter set, because the first update uses scheduler
-        position 1.
+        position 1 instead of 0.
         """
         return max(self.options.warmup_steps - 1, 0)
 
@@ -142,8 +143,8 @@ class GNMT(TranslationWorkload):
     def remain_steps(self) -> int:
         """Return the first scheduler position with a decayed learning rate.
 
-        The result is 0 if the rate never decays. Values up to 1.0 in the hyperparameter set are
-        fractions of all steps, as in the reference.
+        The property is 0 if the learning rate never decays. If `remain_steps` in the hyperparameter
+        set is at most 1.0, it is a fraction of all steps, as in the reference.
         """
         values = self.options
         is_share = 0 < values.remain_steps <= 1
@@ -153,7 +154,7 @@ class GNMT(TranslationWorkload):
 
     @property
     def decay_interval(self) -> int:
-        """Return the number of steps between two decays."""
+        """Return the number of steps between two decays of the learning rate."""
         values = self.options
         rest = values.max_epochs * self.steps_per_epoch - self.remain_steps
         return values.decay_interval or max(rest // values.decay_steps, 1)
@@ -188,7 +189,7 @@ class GNMT(TranslationWorkload):
     def beam(self) -> Beam:
         """Return the beam search parameters of the reference.
 
-        Lengths include BOS, and finished translations remain in the beam.
+        Lengths in the score include BOS, and ended hypotheses remain in the beam.
         """
         return Beam(
             self.options.beam_width,
@@ -200,7 +201,7 @@ class GNMT(TranslationWorkload):
         )
 
     def longest_translation(self, batch: Batch) -> Array:
-        """Return the maximum number of tokens, which is the same for all sentences."""
+        """Return the maximum number of tokens of a translation, equal for all sentences."""
         return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
 
     def log_keys(self) -> Mapping[str, Json]:

@@ -1,6 +1,6 @@
 """Anchors of a padded image shape, with the legacy rounding of the reference.
 
-The right and bottom edge pixels belong to an anchor. The order of the anchors is always the same:
+An anchor includes its right and bottom edge pixels. The order of the anchors is always the same:
 levels from fine to coarse, then cells row by row, then the aspect ratios of a cell.
 """
 
@@ -16,12 +16,12 @@ from workloads.api import Json
 from workloads.common.arrays import Float32s
 
 RATIOS = (0.5, 1.0, 2.0)
-"""Aspect ratios, height divided by width (reference defaults.py)."""
+"""Aspect ratios of anchors, as height divided by width (reference defaults.py)."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """The anchors of one level of the feature pyramid."""
+    """Anchors of one level of the feature pyramid."""
 
     stride: int
     height: int
@@ -29,7 +29,7 @@ class Level:
     width: int
     """Number of columns of cells."""
     base: Float32s
-    """(R, 4) anchors of the cell at position 0, 0.
+    """Anchors (R, 4) of the cell in row 0 and column 0.
 
     The anchors of all other cells are shifted by multiples of the stride.
     """
@@ -54,7 +54,7 @@ class Level:
 
 
 def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -> Float32s:
-    """Return the anchors (R, 4) of the cell at position 0, 0.
+    """Return the anchors (R, 4) of the cell in row 0 and column 0.
 
     As in the reference (rpn/anchor_generator.py), width and height are first computed and rounded
     for an anchor of size `stride`. The rounded width and height are then multiplied by size /

@@ -1,11 +1,12 @@
 """Pretrained backbone of Mask R-CNN: Detectron's MSRA ResNet-50, `R-50.pkl`.
 
-The file has Caffe2's names, and its norms are already scales and shifts. torchvision's `resnet50`
-is also accepted, but a run with it is in the open division. The running statistics and ε of
-torchvision's batch norms are folded into scales and shifts. torchvision's stem expects RGB divided
-by the standard deviation, so it is converted to BGR without the division. Two differences remain.
-torchvision trained the network with strides on the 3×3 convolutions. The means of torchvision
-differ from the means of this workload by up to 0.016 standard deviations.
+The file uses Caffe2's names, and its batch norms are already stored as scales and shifts.
+torchvision's `resnet50` is also accepted, but a run with torchvision's weights is in the open
+division. The running statistics and ε of torchvision's batch norms are merged into scales and
+shifts. torchvision's first convolution expects RGB divided by the standard deviation, so its
+weights are converted to BGR without the division. Two differences remain. torchvision trained the
+network with strides on the 3×3 convolutions. The channel means of torchvision differ from the
+channel means of this workload by up to 0.016 standard deviations.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ PUBLISHED = Published(
     md5="b19105fdd7baafb40480251377de18f2",
     network="Detectron's ImageNet backbone",
 )
-"""The only backbone that the rules allow.
+"""The only backbone weights that the rules allow.
 
-The digest is from the reference's download_dataset.sh. There is no other published digest.
+The digest is from the reference's download_dataset.sh. No other digest is published.
 """
 TORCHVISION_EPSILON = 1e-5
 TORCHVISION_DEVIATIONS = (0.225, 0.224, 0.229)
@@ -87,7 +88,7 @@ def _caffe2_name(name: str) -> str:
 
 
 def from_torchvision(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
-    """Return torchvision's parameters with running statistics folded into scale and shift.
+    """Return torchvision's parameters with running statistics merged into scale and shift.
 
     Raises:
         ValueError: An array is missing or damaged.

@@ -1,7 +1,7 @@
 """Boxes in the reference's legacy convention: area, overlap, deltas, and clipping.
 
-A box is (left, top, right, bottom) in pixels of the resized image. The right and bottom edge pixels
-belong to the box, so its width is right - left + 1 (reference structures/bounding_box.py,
+A box is (left, top, right, bottom) in pixels of the resized image. A box includes its right and
+bottom edge pixels, so its width is right - left + 1 (reference structures/bounding_box.py,
 boxlist_ops.py, modeling/box_coder.py). The functions keep the data type of their arrays: float32 in
 the benchmark, float64 in tests. The functions accept arrays with additional leading axes. The
 functions also accept any array type with NumPy's functions, for example JAX arrays inside a
@@ -34,7 +34,7 @@ def functions(array: Any) -> Any:
     """Return the module that provides NumPy's functions for this array type."""
     return (
         array.__array_namespace__() if hasattr(array, "__array_namespace__") else np
-    )  # arrays have no such attribute before NumPy 2
+    )  # NumPy arrays have no such attribute before NumPy 2.
 
 
 def area(boxes: Boxes[Floating]) -> Boxes[Floating]:
@@ -60,7 +60,7 @@ def iou(first: Boxes[Floating], second: Boxes[Floating]) -> Boxes[Floating]:
 def encode(
     boxes: Boxes[Floating], references: Boxes[Floating], weights: tuple[float, float, float, float]
 ) -> Boxes[Floating]:
-    """Return the deltas (…, 4) that convert `references` (…, 4) into `boxes` (…, 4)."""
+    """Return the deltas (…, 4) that transform `references` (…, 4) to `boxes` (…, 4)."""
     xp = functions(boxes)
     factors = xp.asarray(weights, boxes.dtype)
     size, reference_size = (
@@ -77,11 +77,11 @@ def encode(
 def decode(
     deltas: Boxes[Floating], references: Boxes[Floating], weights: tuple[float, float, float, float]
 ) -> Boxes[Floating]:
-    """Return the boxes (…, 4) for deltas (…, 4), the inverse of `encode`.
+    """Return the boxes (…, 4) for deltas (…, 4). The function is the inverse of `encode`.
 
     The boxes are not clipped to the image. A box is at most 1000 / 16 times as large as its
-    reference box. NaN in the deltas becomes 0, so that pooling never reads out of bounds. If a
-    network diverges, the loss check detects it.
+    reference box. NaN in the deltas is replaced by 0, so that pooling never reads out of bounds.
+    The loss check detects a diverged network.
     """
     xp = functions(deltas)
     factors = xp.asarray(weights, deltas.dtype)

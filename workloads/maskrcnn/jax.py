@@ -1,11 +1,12 @@
 """Mask R-CNN in JAX, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C classes without
-background, A anchors, S sampled anchors, R regions of an image, M of which may be positive, D
-detections. network.py lists the names of the parameters.
+The shapes use these symbols: B images of a replica, H × W pixels, h × w cells of a feature map, C
+classes without background, A anchors, S sampled anchors, R regions of an image, M of which may be
+positive, D detections. network.py lists the names of the parameters.
 
 A step is a single compiled function for each batch shape. The device selects the regions
-(regions/jax.py). The host computes only the mask targets, because COCO's tool rasterizes them.
+(regions/jax.py). The host computes only the mask targets, because COCO's tool rasterizes the masks
+on the host.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class Detector(Layers):
     def first_half(
         self, images: jax.Array, sizes: jax.Array, training: bool
     ) -> tuple[Maps, jax.Array, jax.Array]:
-        """Return the pyramid's maps, RPN's logits (B, A), and RPN's deltas (B, A, 4).
+        """Return the pyramid's feature maps, RPN's logits (B, A), and RPN's deltas (B, A, 4).
 
         `sizes` (B, 2) contains the image sizes without padding.
 
-        If `training` is set, the running statistics are updated.
+        With `training`, the running statistics are updated.
         """
         self.training = training
         maps = self.pyramid(self.stage_maps(self.centred(images, sizes), self.layers))
@@ -71,7 +72,7 @@ class Detector(Layers):
     def centred(self, images: jax.Array, sizes: jax.Array) -> jax.Array:
         """Return blue, green, and red minus their means, (B, H, W, 3).
 
-        Padding beyond the image sizes `sizes` (B, 2) is 0.
+        Pixels beyond the image sizes `sizes` (B, 2) are padding and become 0.
         """
         x = images[..., ::-1].astype(jnp.float32) - jnp.array(network.BGR_MEANS, jnp.float32)
         rows, columns = (
@@ -82,9 +83,9 @@ class Detector(Layers):
         )
 
     def pyramid(self, stages: Maps) -> Maps:
-        """Return the maps of the pyramid's levels, the finest first.
+        """Return the feature maps of the pyramid's levels, with the finest map first.
 
-        `stages` contains the maps of the trunk's stages.
+        `stages` contains the output feature maps of the trunk's stages.
         """
         inner = [
             self.biased(stage, layer)
@@ -101,7 +102,7 @@ class Detector(Layers):
         """Return class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions (B, R, 4)."""
         *hidden, logits, deltas = self.layers.box
         x = pool(maps, self.layers.strides, box, level, self.layers.box_pool).astype(self.dtype)
-        # channels first, because the weights expect this order
+        # The channels come first, because the weights expect this order.
         x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)
         for layer in hidden:
             x = jax.nn.relu(self.dense(x, layer.name))
@@ -114,9 +115,9 @@ class Detector(Layers):
 
         The logits are computed only for the class `label` of each region.
 
-        The transposed convolution is a single matrix product that computes four cells from each
-        cell. The four cells are moved to their positions in the map after the last layer, when the
-        map has a single channel.
+        The transposed convolution is a single matrix product that computes four output cells from
+        each input cell. After the last layer, when the map has a single channel, the four cells are
+        moved to their positions in the map.
         """
         x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool).astype(self.dtype)
         for layer in self.layers.mask_convolutions:
@@ -136,9 +137,9 @@ class Detector(Layers):
 def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
     """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs` contains the arrays of `regions.sample`, `mask`, and `objectness`, `rpn_delta`,
-    `logits`, `box_delta`, and `mask_logits`. `batch` contains `anchor`, `anchor_label`, and
-    `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
+    `outputs` contains the arrays of `regions.sample`, `mask`, `objectness`, `rpn_delta`, `logits`,
+    `box_delta`, and `mask_logits`. `batch` contains `anchor`, `anchor_label`, and `anchor_weight`
+    (B, S), and `anchor_offset` (B, S, 4).
     """
     weight, label = batch["anchor_weight"], outputs["label"]
     rpn = jnp.take_along_axis(outputs["objectness"], batch["anchor"], 1)
@@ -163,7 +164,7 @@ def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
 
 
 def _mean(values: jax.Array, weights: jax.Array, counted: jax.Array) -> jax.Array:
-    """Return the weighted sum divided by the sum of `counted`.
+    """Return the weighted sum of `values`, divided by the sum of `counted`.
 
     The divisor is at least 1.
     """
@@ -171,12 +172,15 @@ def _mean(values: jax.Array, weights: jax.Array, counted: jax.Array) -> jax.Arra
 
 
 def _entropy(logits: jax.Array, wanted: jax.Array) -> jax.Array:
-    """Return the binary cross-entropy of each logit."""
+    """Return the binary cross-entropy of each logit with the target `wanted`."""
     return jnp.logaddexp(0, logits) - logits * wanted
 
 
 class MaskRCNNTrainer(ImageTrainer):
-    """Mask R-CNN trainer for one device. Several processes sum their gradients."""
+    """Mask R-CNN trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: MaskRCNN
     inputs = (
@@ -194,14 +198,15 @@ class MaskRCNNTrainer(ImageTrainer):
         self.rules = workload.region_rules
         self.tickets = itertools.count()
         self.under_way: dict[int, Arrays] = {}
-        """Arrays of the batches whose steps have not finished, by ticket. There may be several
-        batches, because a step is dispatched before the previous steps have finished.
+        """Arrays of the batches whose steps have not finished, by ticket. The dictionary may
+        contain several batches, because a step is dispatched before the previous steps have
+        finished.
         """
 
     def parameter_rule(self, name: str) -> ParameterRule:
         """Return the update rule of a parameter.
 
-        Scales and shifts of frozen norms are not trained.
+        Scales and shifts of frozen batch norms are not trained.
         """
         if name in network.constants(self.workload.network):
             return ParameterRule(frozen=True)
@@ -214,7 +219,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         """Return the batch arrays with the hashes for `regions.sample` and a ticket.
 
-        With the ticket, the host finds the batch arrays from which it computes the mask targets.
+        The ticket is a number by which the host finds the batch arrays when it computes the mask
+        targets.
         """
         if not training:
             return super().host_arrays(batch, training)
@@ -233,8 +239,8 @@ class MaskRCNNTrainer(ImageTrainer):
 
         The losses are means over the batch, multiplied by the number of images.
 
-        All devices have the same number of images, so the mean over the global batch is the mean
-        over the devices.
+        All devices have the same number of images. The mean over the global batch is therefore the
+        mean of the devices' means.
         """
         return sum(self.losses(model, batch).values(), jnp.float32(0)) * len(batch["image"])
 
@@ -242,7 +248,7 @@ class MaskRCNNTrainer(ImageTrainer):
         """Return the five losses of this device's batch by name."""
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"], training=True)
         proposed = jax.lax.optimization_barrier(self.proposals(objectness, deltas, batch, True))
-        # Without barriers, XLA recomputes the proposals and samples wherever a region is read, and
+        # Without barriers, XLA recomputes the proposals and samples for every use of a region, and
         # compilation takes minutes.
         learned = jax.lax.optimization_barrier(regions.sample(proposed, dict(batch), self.rules))
         predicted = {
@@ -266,7 +272,7 @@ class MaskRCNNTrainer(ImageTrainer):
     ) -> regions.Proposals:
         """Return the proposals of a batch.
 
-        Gradients do not flow through proposals.
+        Gradients do not propagate through proposals.
         """
         levels = anchors.level_anchors(self.settings.model, *batch["image"].shape[1:3])
         objectness, deltas = jax.lax.stop_gradient((objectness, deltas))
@@ -275,7 +281,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def mask_targets(self, learned: Values, ticket: jax.Array) -> jax.Array:
         """Return the mask targets (B, M, 28, 28), which the host computes.
 
-        A target is 1 in the cells of a region that the region's object covers, otherwise 0.
+        A target is 1 in the cells that the object of the region covers, otherwise 0.
         """
         slots, side = learned["object"].shape, self.rules.mask_side
         wanted = jax.ShapeDtypeStruct((*slots, side, side), jnp.float32)
@@ -288,8 +294,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return jax.pure_callback(self._mask_targets, wanted, *inputs)
 
     def _mask_targets(self, box: Array, label: Array, owner: Array, ticket: Array) -> Array:
-        # The arrays are converted first, because indexing a JAX array is a device operation. The
-        # operation would wait for the step, and the step waits for this call.
+        # The arrays are converted to NumPy first, because indexing a JAX array is a device
+        # operation. Such an operation would wait for the current step, while the step waits for
+        # this call.
         box, label, owner, (number,) = (np.asarray(array) for array in (box, label, owner, ticket))
         return host.mask_targets(
             box, label, owner, self.under_way.pop(int(number)), self.rules.mask_side
@@ -298,7 +305,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
         """Return the detections of a batch.
 
-        The results are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
+        The arrays are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
         28, 28).
 
         Slots without a detection are 0.

@@ -15,11 +15,11 @@ from workloads.common.arrays import Float32s, Int64s, UInt8s
 from workloads.common.coco.masks import Polygons as Polygons
 
 PADDING = 1
-"""Width in pixels of the border of zeros that is added to a predicted mask before the mask is
-enlarged.
+"""Width in pixels of the border of zeros around a predicted mask. The border is added before the
+mask is enlarged.
 """
 THRESHOLD = 0.5
-"""Probability above which a pixel belongs to the object."""
+"""Probability above which a pixel belongs to the mask."""
 BYTES_AT_ONCE = 1 << 25
 """Memory limit for pasted masks in bytes. The limit is enough for three COCO images with 30
 detections each.
@@ -29,13 +29,13 @@ detections each.
 def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> UInt8s:
     """Return mask targets (n, side, side) of zeros and ones: polygons cropped to regions.
 
-    As in the reference, the corner of the region is subtracted from the polygons. The polygons are
-    then scaled by `side` divided by the region's size without the legacy pixel, and rasterized with
-    pycocotools.
+    As in the reference, the upper left corner of the region is subtracted from the polygons. The
+    polygons are then scaled by `side` divided by the region's size (right - left, bottom - top),
+    and rasterized with pycocotools.
 
     Args:
-        rois: (n, 4) regions.
-        objects: (n,) index of each region's object in `polygons`.
+        rois: Regions (n, 4).
+        objects: Index (n,) of each region's object in `polygons`.
         polygons: Polygons of all objects.
         side: Width and height of a mask.
     """
@@ -66,12 +66,13 @@ def paste(masks: Float32s, boxes: Float32s, height: int, width: int) -> UInt8s:
     """Return predicted masks pasted into an image: (n, width, height) of zeros and ones.
 
     The axes are transposed, as in COCO's run lengths. A border of zeros is added to each mask, and
-    the box is enlarged by the same ratio. The mask is then resized to the enlarged box. The corners
-    of the box are truncated to integers, and the right and bottom edge pixels belong to the box.
+    the box is enlarged by the same ratio as the mask. The mask is then resized to the enlarged box.
+    The corners of the box are truncated to integers, and the box includes its right and bottom edge
+    pixels.
 
     Args:
-        masks: (n, s, s) probabilities.
-        boxes: (n, 4) boxes of the masks.
+        masks: Mask probabilities (n, s, s).
+        boxes: Boxes (n, 4) of the masks.
         height: Height of the image in pixels.
         width: Width of the image in pixels.
     """
@@ -93,7 +94,7 @@ def paste(masks: Float32s, boxes: Float32s, height: int, width: int) -> UInt8s:
 
 
 def _grown(boxes: Float32s, scale: np.float32) -> Float32s:
-    """Return boxes (n, 4), each enlarged around its center."""
+    """Return boxes (n, 4), each enlarged around its center by the factor `scale`."""
     half = (boxes[:, 2:] - boxes[:, :2]) * np.float32(0.5) * scale
     centre = (boxes[:, 2:] + boxes[:, :2]) * np.float32(0.5)
     return np.concatenate([centre - half, centre + half], axis=1)

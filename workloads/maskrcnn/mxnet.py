@@ -1,14 +1,15 @@
 """Mask R-CNN in MXNet. pytorch.py describes the order of computations.
 
-Shapes: B images of a replica, C classes without background, A anchors, S sampled anchors, K cells
-of the pooled levels, R regions of an image, N = B·R regions of a batch, M regions of an image that
-may be positive, D detections. Masks are computed only for the slots that a batch needs, n in total.
+The shapes use these symbols: B images of a replica, C classes without background, A anchors, S
+sampled anchors, K cells of the pooled levels, R regions of an image, N = B·R regions of a batch, M
+regions of an image that may be positive, D detections. Masks are computed only for the n regions of
+a batch that need a mask.
 
 The network has two halves, and each half is an MXNet graph. Between the halves, the host waits for
 RPN's outputs, selects regions, and pools them. Autograd records only the halves, so the code
-computes the gradient of the pooling explicitly. All contexts start their first half before the host
-waits for the first context. The order of regions does not affect the losses, so the regions of a
-batch are stored without an image axis.
+computes the gradient of the pooling explicitly. The first halves on all contexts are enqueued
+before the host waits for the first context. The order of regions does not affect the losses, so the
+regions of a batch are stored without an image axis.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ from workloads.maskrcnn.regions.rules import stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 RPN_BETA_ROOT = 3
-"""Parameter of MXNet's smooth L1 operator for RPN: 1 / √β with β = 1/9 (reference
+"""Parameter 1 / √β of MXNet's smooth L1 operator for RPN, with β = 1/9 (reference
 modeling/rpn/loss.py).
 """
 MAX_FIXED_SHAPES = 2
-"""Maximum number of shape sets for which MXNet plans the memory of a half once per set, which is
-10 % faster.
+"""Maximum number of shape sets for which MXNet plans the memory of each network half only once per
+set.
 
-With more shape sets, MXNet plans the memory again at every change of shapes.
+Planning once per set makes the half 10 % faster. With more shape sets, MXNet plans the memory again
+whenever the shapes change.
 """
 Outputs = dict[str, list[mx.nd.NDArray]]
 
@@ -64,7 +66,7 @@ class Detector(ImageModel):
     def constants(self) -> dict[str, Array]:
         """Return the constants that normalize images.
 
-        `scale` also changes the channel order from RGB to BGR.
+        `scale` also reverses the channel order from RGB to BGR.
         """
         return {
             **super().constants(),
@@ -74,7 +76,7 @@ class Detector(ImageModel):
     def padded(self, images: Tensor, sizes: Tensor) -> Tensor:
         """Return blue, green, and red minus their means, (B, 3, H, W).
 
-        Padding beyond the image sizes `sizes` (B, 2) is 0.
+        Pixels beyond the image sizes `sizes` (B, 2) are padding and become 0.
         """
         F, x = self.F, self.normalised(images)
         limits = F.cast(sizes, "float32")
@@ -91,7 +93,7 @@ class Detector(ImageModel):
     def first_half(self, batch: Inputs) -> dict[str, Tensor]:
         """Return RPN's outputs and the cells of the feature maps.
 
-        The outputs are logits `objectness` (B, A), deltas `rpn_delta` (B, A, 4), and `cells` (B, K,
+        The arrays are logits `objectness` (B, A), deltas `rpn_delta` (B, A, 4), and `cells` (B, K,
         channels).
         """
         F, inputs = self.F, self.arrays
@@ -124,9 +126,9 @@ class Detector(ImageModel):
         return {"objectness": objectness, "rpn_delta": rpn_delta, "cells": F.concat(*cells, dim=1)}
 
     def pyramid(self, stages: list[Tensor]) -> list[Tensor]:
-        """Return the maps of the pyramid's levels, the finest first.
+        """Return the feature maps of the pyramid's levels, with the finest map first.
 
-        `stages` contains the maps of the trunk's stages.
+        `stages` contains the output feature maps of the trunk's stages.
         """
         F = self.F
         layers = zip(stages, self.layers.inner, strict=True)
@@ -166,8 +168,9 @@ class Detector(ImageModel):
         `pooled` contains the pooled regions (n, side², channels).
 
         The transposed convolution is computed as a 1×1 convolution with a channel for each corner
-        of a pixel. Only pointwise layers follow, so the order of pixels is restored in the logits.
-        oneDNN's transposed convolution would take three times as long.
+        of a pixel. All following layers are pointwise, so the order of pixels is restored only in
+        the logits. oneDNN's transposed convolution would take three times as long as the 1×1
+        convolution.
         """
         F, inputs = self.F, self.arrays
         side, up = self.layers.mask_pool, self.layers.mask_up
@@ -212,7 +215,7 @@ def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
 
 
 def _entropy(F: ModuleType, logits: Tensor, wanted: Tensor) -> Tensor:
-    """Return the binary cross-entropy of each logit."""
+    """Return the binary cross-entropy of each logit with the target `wanted`."""
     return F.Activation(logits, act_type="softrelu") - logits * wanted
 
 
@@ -226,8 +229,8 @@ class Learned:
     """Inputs of the network's second half on one context."""
 
     leaves: dict[str, mx.nd.NDArray]
-    """`objectness`, `rpn_delta`, `pooled`, and `mask_pooled`. The gradients of these arrays are
-    passed back to the first half.
+    """The arrays `objectness`, `rpn_delta`, `pooled`, and `mask_pooled`. The backward pass of the
+    first half receives the gradients of these arrays.
     """
     data: Inputs
     pools: tuple[Pool, Pool]
@@ -272,7 +275,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def parameter_rule(self, name: str) -> ParameterRule:
         """Return the update rule of a parameter.
 
-        Scales and shifts of frozen norms are not trained.
+        Scales and shifts of frozen batch norms are not trained.
         """
         if name in network.constants(self.workload.network):
             return ParameterRule(frozen=True)
@@ -286,8 +289,8 @@ class MaskRCNNTrainer(ImageTrainer):
 
         The losses are means over the batch, multiplied by the number of images.
 
-        All devices have the same number of images, so the mean over the global batch is the mean
-        over the devices. `batch` also contains the arrays of `Learned`.
+        All devices have the same number of images. The mean over the global batch is therefore the
+        mean of the devices' means. `batch` also contains the arrays of `Learned`.
         """
         images = self.settings.global_batch_size // self.settings.devices
         return model.F.sum(model.F.concat(*self.losses(model, batch).values(), dim=0)) * images
@@ -364,7 +367,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def run_halves(
         self, number: int, batch: Batch, second_half: Graphs
     ) -> Generator[None, None, dict[str, mx.nd.NDArray]]:
-        """Run both halves of the network on one context, and return the second half's outputs."""
+        """Run both halves on one context, and return the outputs of the second half."""
         replica = self.replicas[number]
         (data,) = self.pieces(replica, batch, training=True)
         with mx.autograd.train_mode():
@@ -375,7 +378,7 @@ class MaskRCNNTrainer(ImageTrainer):
             return second_half(replica.arguments(True), {**learned.leaves, **learned.data})
 
     def learned(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray]) -> Learned:
-        """Select regions and pool them.
+        """Select regions and pool them for the second half of the network.
 
         `first` contains the outputs of the first half.
         """
@@ -448,7 +451,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def all_outputs(self, batches: list[Batch]) -> list[Outputs]:
         """Return the detections of a batch.
 
-        The results are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
+        The arrays are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
         28, 28).
 
         Slots without a detection are 0. This method replaces `outputs`, because the host selects

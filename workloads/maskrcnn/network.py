@@ -3,15 +3,15 @@
 This module does not depend on a framework.
 
 Trunk: The trunk is ResNet v1 (`workloads.common.networks.residual`) with torchvision's names. The
-bottlenecks of the trunk have the stride on the first 1×1 convolution. In the benchmark, the batch
-norms of the trunk are frozen: each norm consists of a scale and a shift per channel. The running
-statistics are folded into scale and shift without ε. The scales and shifts are buffers, not
-parameters. The stem and the first stage are also frozen. The demo trains all layers of a small
-trunk with trained batch norm.
+bottleneck blocks of the trunk have the stride on the first 1×1 convolution. In the benchmark, the
+batch norms of the trunk are frozen: each batch norm consists of a scale and a shift per channel.
+The running statistics are merged into scale and shift without ε. The scales and shifts are buffers,
+not parameters. The stem and the first stage are also frozen. The demo trains all layers of a small
+trunk with trained batch norms.
 
 Pyramid: Each stage of the trunk gives one level. `fpn.inner0` is a 1×1 convolution on the finest
-map. The next coarser level is upsampled by repeating every cell twice in each direction, and is
-added to the output of the 1×1 convolution. `fpn.layer0` is a 3×3 convolution on this sum. An
+feature map. The next coarser level is upsampled by repeating every cell twice in each direction,
+and is added to the output of the 1×1 convolution. `fpn.layer0` is a 3×3 convolution on this sum. An
 additional coarsest level consists of every second cell of the last level in each direction.
 
 RPN: All levels share the layers of the RPN. `rpn.conv` is a 3×3 convolution with ReLU.
@@ -20,8 +20,8 @@ is a 1×1 convolution that gives four deltas for each anchor, with the anchor as
 of the channels.
 
 Box head: `box.fc6` and `box.fc7` with ReLU read the pooled map of a region, flattened in the order
-(channel, row, column). `box.cls_score` and `box.bbox_pred` follow, with the class as the outermost
-index and background as the first class.
+(channel, row, column). The layers `box.cls_score` and `box.bbox_pred` follow. Their outputs have
+the class as the outermost index and the background as the first class.
 
 Mask head: `mask.conv0` … are 3×3 convolutions with ReLU. `mask.conv5_mask` is a transposed 2×2
 convolution with stride 2 and ReLU. `mask.mask_fcn_logits` is a 1×1 convolution with a channel for
@@ -47,11 +47,11 @@ from workloads.common.networks.residual import Shapes, Trunk
 BGR_MEANS = (102.9801, 115.9465, 122.7717)
 """Means of blue, green, and red, which are subtracted from pixel values of 0 … 255.
 
-The values are not divided by a standard deviation (reference defaults.py).
+The pixel values are not divided by a standard deviation (reference defaults.py).
 """
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-"""Momentum of the trained batch norm in the demo."""
+"""Momentum of the trained batch norms in the demo."""
 BIAS_RATE = 2.0
 """Ratio of the learning rate of biases to the learning rate of weights.
 
@@ -68,11 +68,12 @@ RATIOS = 3
 """Number of anchors per cell, with height / width of 0.5, 1, and 2."""
 _STEM_SCALE = 1 / 64
 _SUM_SCALE = 0.2
-"""Initial value of the frozen scale at the end of a block. Published weights replace this value.
+"""Initial value of the frozen scale at the end of a residual block. Published weights replace this
+value.
 
-The value is used with synthetic data and in benchmarks. In Mask R-CNN, pixel values are not divided
-by a standard deviation, and feature maps are not normalized. The frozen scale and `_STEM_SCALE`
-prevent the values of the maps from growing or vanishing.
+The initial value is used with synthetic data and in benchmarks. In Mask R-CNN, pixel values are not
+divided by a standard deviation, and feature maps are not normalized. `_SUM_SCALE` and `_STEM_SCALE`
+prevent the activations from growing or vanishing.
 """
 
 
@@ -110,10 +111,10 @@ Layer = Convolution | Dense | Transposed
 
 @dataclass(frozen=True)
 class Network(Trunk):
-    """The trunk, the feature pyramid, the RPN, the box head, and the mask head."""
+    """Layers of the trunk, the feature pyramid, the RPN, the box head, and the mask head."""
 
     frozen: bool
-    """Whether batch norms, the stem, and the first stage are frozen."""
+    """Whether batch norms, the stem, and the first stage of the trunk are frozen."""
     inner: tuple[Convolution, ...]
     """1×1 convolutions `fpn.inner…`, from fine to coarse."""
     outer: tuple[Convolution, ...]
@@ -126,7 +127,7 @@ class Network(Trunk):
     classes: int
     """Number of classes without the background."""
     strides: tuple[int, ...]
-    """Number of pixels per cell, for each level from which regions are pooled."""
+    """Number of pixels per cell, for each pyramid level from which regions are pooled."""
     box_pool: int
     """Width and height of a region's pooled map in the box head."""
     mask_pool: int
@@ -142,9 +143,9 @@ class Network(Trunk):
 
     @property
     def levels(self) -> int:
-        """Return the number of levels from which regions are pooled.
+        """Return the number of pyramid levels from which regions are pooled.
 
-        The RPN has one additional level.
+        The RPN has one more level.
         """
         return len(self.inner)
 
@@ -214,12 +215,12 @@ def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int
 
 
 def activation_values(network: Network, model: Mapping[str, Json], height: int, width: int) -> int:
-    """Return the number of values stored per image for the backward pass.
+    """Return the number of activations stored per image for the backward pass.
 
     The number is about 0.33 billion at 800×1,344 pixels. The output of every trained convolution is
-    included once, because ReLU works in place. The pyramid and the RPN are included. The box head
-    is included for `rois` regions, and the mask head for the fraction `roi_positive_fraction` of
-    these regions.
+    counted once, because ReLU works in place. The pyramid and the RPN are counted. The box head is
+    counted for `rois` regions, and the mask head for the fraction `roi_positive_fraction` of these
+    regions.
     """
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     kept = [layer for layer in rows if not (network.frozen and _is_frozen(layer.name))]
@@ -237,7 +238,7 @@ def activation_values(network: Network, model: Mapping[str, Json], height: int, 
 def shapes(network: Network) -> Shapes:
     """Return the shape of every parameter by name, in parameter order.
 
-    Frozen weights are included.
+    The mapping includes frozen weights.
     """
     shape_of = residual.parameter_shapes(network.trunk_convolutions, network.frozen)
     for layer in network.layers:
@@ -249,9 +250,9 @@ def shapes(network: Network) -> Shapes:
 
 
 def constants(network: Network) -> Shapes:
-    """Return the shape of every scale and shift of frozen norms by name.
+    """Return the shape of every scale and shift of frozen batch norms by name.
 
-    The result is empty if batch norms are trained.
+    The mapping is empty if batch norms are trained.
     """
     return residual.affine_shapes(network.trunk_convolutions) if network.frozen else {}
 
@@ -259,7 +260,7 @@ def constants(network: Network) -> Shapes:
 def statistics(network: Network) -> Shapes:
     """Return the shape of every running statistic of trained batch norms by name.
 
-    The result is empty if batch norms are frozen.
+    The mapping is empty if batch norms are frozen.
     """
     return {} if network.frozen else residual.statistic_shapes(network.trunk_convolutions)
 
@@ -267,7 +268,7 @@ def statistics(network: Network) -> Shapes:
 def parameter_counts(network: Network) -> dict[str, int]:
     """Return the number of parameters in `trunk`, `fpn`, `rpn`, `box`, and `mask`.
 
-    The entry `frozen` is the number of frozen parameters in all components.
+    The key `frozen` has the number of frozen parameters in all components.
     """
     counts = dict.fromkeys(("trunk", "fpn", "rpn", "box", "mask", "frozen"), 0)
     for name, shape in shapes(network).items():
@@ -293,8 +294,8 @@ def check_reference_counts(network: Network) -> None:
 def parameter_rule(network: Network, name: str, decay: float) -> ParameterRule:
     """Return the update rule of a parameter.
 
-    Biases have twice the learning rate of weights and no weight decay. With frozen norms, the stem
-    and the first stage are not updated.
+    Biases have twice the learning rate of weights and no weight decay. If the batch norms are
+    frozen, the stem and the first stage are not updated.
     """
     if network.frozen and _is_frozen(name):
         return ParameterRule(frozen=True)
@@ -313,7 +314,7 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     The initial weights of the trunk are used only if no published weights replace them. The trunk's
     convolutions are normal with variance 2 / (outputs · kernel²), and trained batch norms have
     scale 1 and shift 0. All other layers follow the reference. Pyramid and box layers are uniform
-    in ±√(3 / fan-in) (Kaiming with a = 1). RPN, class logits, and box deltas are normal with
+    in ±√(3 / fan-in) (Kaiming with a = 1). RPN layers, class logits, and box deltas are normal with
     standard deviations of 0.01, 0.01, and 0.001. The mask head is normal with standard deviation
     √(2 / fan-out). Biases are 0.
     """
@@ -337,7 +338,7 @@ def _random_scale(layer: Convolution) -> float:
 def _initial(layer: Layer) -> tuple[str, float]:
     """Return the distribution and scale of the initial weights of a layer.
 
-    The layer must not be part of the trunk.
+    The layer must not belong to the trunk.
     """
     part, _, name = layer.name.partition(".")
     if name == "bbox_pred" and part == "box":
@@ -345,7 +346,7 @@ def _initial(layer: Layer) -> tuple[str, float]:
     if part == "rpn" or name == "cls_score":
         return "normal", 0.01
     # The mask head uses PyTorch's fan-out, which is computed from the first axis of the weight. For
-    # a transposed convolution, the first axis is the inputs.
+    # a transposed convolution, the first axis is the input axis.
     if part == "mask":
         return "normal", math.sqrt(2 / (layer.shape[0] * layer.shape[2] * layer.shape[3]))  # type: ignore[misc]
     return "uniform", math.sqrt(3 / math.prod(layer.shape[1:]))

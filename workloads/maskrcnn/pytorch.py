@@ -1,23 +1,23 @@
 """Mask R-CNN in PyTorch, in channels-last layout.
 
-Shapes: B images of a replica, padded to H × W pixels, C classes without background, A anchors, S
-sampled anchors, R regions of an image, M of which may be positive, D detections. data.py describes
-batches, and network.py describes parameter names.
+The shapes use these symbols: B images of a replica, padded to H × W pixels, C classes without
+background, A anchors, S sampled anchors, R regions of an image, M of which may be positive, D
+detections. data.py describes batches, and network.py describes parameter names.
 
 In all frameworks, a training step has three phases:
 
 - Phase A: The device converts images uint8 (B, H, W, 3) from RGB to BGR float minus the means, and
   sets the padding beyond `size` to 0. Stem, stages, pyramid, and RPN on all levels then return
-  logits (B, A) and deltas (B, A, 4). Anchors are ordered by level from the finest, then by cell row
-  by row, then by anchor of the cell.
-- Phase B: The host selects the regions from the RPN's outputs. Gradients do not flow through boxes.
-  The host calls `regions.proposals.propose`, and in training `regions.rois.sample` and
-  `masks.targets`. The positive slots are cut to the number that the batch needs, rounded up
+  logits (B, A) and deltas (B, A, 4). Anchors are ordered by level, starting with the finest level,
+  then by cell row by row, then by anchor of the cell.
+- Phase B: The host selects the regions from the RPN's outputs. Gradients do not propagate through
+  boxes. The host calls `regions.proposals.propose`, and in training `regions.rois.sample` and
+  `masks.targets`. Only as many positive slots as the batch needs are kept, rounded up
   (regions/host.py). On a GPU, the device selects the regions with all slots (regions/pytorch.py).
-  The device also computes the mask targets if their kernel is available.
+  The device also computes the mask targets if the kernel for mask targets is available.
 - Phase C: The device pools the regions to 7×7. The box head returns class logits (B, R, C + 1) and
-  deltas (B, R, C + 1, 4). In training, the first slots are pooled to 14×14, and the mask head
-  returns the logits of each slot's class (B, M, 28, 28).
+  deltas (B, R, C + 1, 4). In training, the positive slots, which come first, are pooled to 14×14.
+  The mask head returns the logits of each slot's class (B, M, 28, 28).
 
 The losses are computed in fp32. Each loss is divided by the number of its terms on *this device*,
 which is at least 1:
@@ -28,11 +28,12 @@ which is at least 1:
 
 The share of a replica is the sum of the losses divided by the number of devices, because the
 reference averages over devices. All heads and losses are computed in every step, with weights of 0
-or 1. Without positive regions, the mask head still has gradients, which are 0.
+or 1. If an image has no positive regions, the mask head still has gradients, which are 0.
 
 Evaluation runs phase A, `propose`, the box head, softmax, `regions.detections.detect`, the mask
 head on the detections, and the sigmoid of each detection's class. A GPU runs the whole evaluation
-on the device if the suppression kernel is available. Without this kernel, the host runs phase B.
+on the device if the suppression kernel is available. Without the suppression kernel, the host runs
+phase B.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ Between = Callable[[Tensor, Tensor], Tensors]
 """Function that selects the regions between the two halves of the network.
 
 The function maps RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R). In
-training, it also returns the targets of the regions.
+training, the function also returns the targets of the regions.
 """
 
 _live: Norm = partial(
@@ -109,12 +110,12 @@ class Detector(Trunk):
         )
 
     def forward(self, images: Tensor, sizes: Tensor, between: Between) -> Tensors:
-        """Return the inputs of the losses.
+        """Return the tensors from which the losses are computed.
 
-        Mask targets are included only if `between` returns them.
-
-        The result contains the tensors of `between`, and `objectness`, `rpn_delta`, `logits`,
+        The dict contains the tensors of `between`, and `objectness`, `rpn_delta`, `logits`,
         `box_delta`, and `mask_logits`.
+
+        The dict contains mask targets only if `between` returns mask targets.
         """
         maps, objectness, deltas = self.first_half(images, sizes)
         regions = between(objectness.detach(), deltas.detach())
@@ -131,7 +132,7 @@ class Detector(Trunk):
         return {**regions, **predicted, "mask_logits": of_masks}
 
     def first_half(self, images: Tensor, sizes: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Return the pyramid's maps, RPN's logits (B, A), and RPN's deltas (B, A, 4).
+        """Return the pyramid's feature maps, RPN's logits (B, A), and RPN's deltas (B, A, 4).
 
         The images have the shape (B, H, W, 3).
 
@@ -150,7 +151,7 @@ class Detector(Trunk):
     def normalised(self, images: Tensor, sizes: Tensor) -> Tensor:
         """Return blue, green, and red minus their means, (B, 3, H, W).
 
-        Padding beyond the image sizes `sizes` (B, 2) is 0.
+        Pixels beyond the image sizes `sizes` (B, 2) are padding and become 0.
         """
         x = images.flip(3).permute(0, 3, 1, 2).to(self.means.dtype) - self.means
         rows, columns = (torch.arange(x.shape[axis], device=x.device) for axis in (2, 3))
@@ -159,9 +160,9 @@ class Detector(Trunk):
         return x
 
     def pyramid(self, stages: list[Tensor]) -> list[Tensor]:
-        """Return the maps of the pyramid's levels, the finest first.
+        """Return the feature maps of the pyramid's levels, with the finest map first.
 
-        `stages` contains the maps of the trunk's stages.
+        `stages` contains the output feature maps of the trunk's stages.
         """
         inner = [getattr(self.fpn, f"inner{number}")(stage) for number, stage in enumerate(stages)]
         for number in reversed(range(self.layers.levels - 1)):
@@ -183,7 +184,7 @@ class Detector(Trunk):
 
         The logits are computed only for the class `label` of each region.
 
-        The 80 channels of all other classes are not computed.
+        The channels of all other classes are not computed.
         """
         x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
         for number in range(len(self.layers.mask_convolutions)):
@@ -199,7 +200,7 @@ class Detector(Trunk):
 def losses(outputs: Tensors, batch: Mapping[str, Tensor]) -> Tensors:
     """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs` contains the outputs of `Detector`, including `mask`. `batch` contains the sampled
+    `outputs` contains the tensors of `Detector.forward` and `mask`. `batch` contains the sampled
     anchors.
     """
     anchor, is_object, weight = (
@@ -253,15 +254,17 @@ class MaskRCNNTrainer(ImageTrainer):
         super().__init__(workload, worker)
         self.rules = workload.region_rules
         self.positives: on_gpu.Positives
-        """Host copies of the current step's regions. The host computes the mask targets from these
-        copies.
+        """Host copies of the regions of the current step. The host computes the mask targets from
+        these copies.
         """
         self.arrays: Arrays = {}
         """Host arrays of the current batch, which the host reads between the halves of the
         network.
         """
         self.anchors: dict[tuple[int, ...], list[Tensor]] = {}
-        """Anchors of each level on the device, by padded image shape. Empty on a CPU."""
+        """Anchors of each level on the device, by padded image shape. The dictionary is empty on a
+        CPU.
+        """
 
     def build(self) -> nn.Module:
         return Detector(self.workload.network)
@@ -273,7 +276,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Tensor]:
         """Return the batch arrays on the device.
 
-        The method also stores the host arrays that are read between the halves of the network.
+        The method also stores the host arrays that the host reads between the halves of the
+        network.
         """
         self.arrays = batch.arrays
         return super().device_arrays(batch, training)
@@ -283,8 +287,8 @@ class MaskRCNNTrainer(ImageTrainer):
 
         The losses are means over the batch, multiplied by the number of images.
 
-        All devices have the same number of images, so the mean over the global batch is the mean
-        over the devices.
+        All devices have the same number of images. The mean over the global batch is therefore the
+        mean of the devices' means.
         """
         return torch.stack(list(self.losses(model, batch).values())).sum() * len(batch["image"])
 
@@ -305,8 +309,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def decided(self, decide: Between, objectness: Tensor, deltas: Tensor) -> Tensors:
         """Return the regions that `decide` selects.
 
-        If the regions have no mask targets, the method starts the copies from which the host
-        computes the targets.
+        If `decide` returns no mask targets, the method starts copying the regions to the host,
+        which then computes the mask targets.
         """
         regions = decide(objectness, deltas)
         if "mask" not in regions:
@@ -314,9 +318,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return regions
 
     def between(self, arrays: Arrays, on_device: Mapping[str, Tensor]) -> Between:
-        """Return `learned` for the device.
+        """Return a function that selects and samples the regions on the device.
 
-        The copies of the function's inputs to the device start before the network runs.
+        The inputs of the function are copied to the device before the network runs.
         """
         values = {
             name: arrays[name] for name in ("box", "label", *on_gpu.POLYGONS * on_gpu.draws_masks())
@@ -347,7 +351,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def learned(self, arrays: Arrays, objectness: Tensor, deltas: Tensor) -> Tensors:
         """Return the fields of `Regions` for the sampled regions of a batch.
 
-        The fields are tensors on the device.
+        The fields are tensors on the device of the trainer.
         """
         proposed = self.proposals(arrays, objectness, deltas, training=True)
         sampled = host.sampled(proposed, arrays, self.settings.seed, self.rules)
@@ -356,7 +360,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the detections of a batch.
 
-        The results are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
+        The tensors are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
         28, 28).
 
         Slots without a detection are 0.
@@ -394,9 +398,10 @@ class MaskRCNNTrainer(ImageTrainer):
         }
 
     def outputs_on_device(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensors:
-        """Return the same detections as `outputs`, without selecting regions on the host.
+        """Return the detections of a batch, with the regions selected on the device.
 
-        Masks are computed for all D slots of every image.
+        The detections are the same as those of `outputs`. Masks are computed for all D slots of
+        every image.
         """
         size = batch["size"]
         maps, objectness, deltas = model.first_half(batch["image"], size)

@@ -21,16 +21,18 @@ def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
     Padding images are left out.
 
     Args:
-        batch: `number` (B,) of each image, `size` (B, 2) of the resized image, `width` and `height`
-            (B,) of the original image, and `valid` (B,).
-        outputs: `box` (B, D, 4) in pixels of the resized image, `score` and `label` (B, D) with
-            label 0 for an empty slot, and `mask` (B, D, s, s), probabilities for the label's class.
+        batch: Arrays of the batch: `number` (B,) of each image, `size` (B, 2) of the resized image,
+            `width` and `height` (B,) of the original image, and `valid` (B,).
+        outputs: Outputs of the trainer: `box` (B, D, 4) in pixels of the resized image, `score` and
+            `label` (B, D) with label 0 for an empty slot, and `mask` (B, D, s, s), the
+            probabilities for the label's class.
 
     Returns:
-        `seen` (b,) contains the numbers of the evaluated images. For n detections, concatenated
-        over the images: `number`, `label`, and `score` (n,); `box` (n, 4), left, top, width, and
-        height in pixels of the original image; `mask_counts`, the concatenated compressed run
-        lengths; and `mask_bytes` (n,), the number of bytes of each mask in `mask_counts`.
+        `seen` (b,) contains the indices of the evaluated images. All other arrays contain the n
+        detections of all images: `number`, `label`, and `score` (n,); `box` (n, 4), left, top,
+        width, and height in pixels of the original image; `mask_counts`, the concatenated
+        compressed run lengths; and `mask_bytes` (n,), the number of bytes of each mask in
+        `mask_counts`.
     """
     arrays = batch.arrays
     boxes, counts, chosen = [np.zeros((0, 4), np.float32)], [], []

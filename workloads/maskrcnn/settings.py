@@ -12,7 +12,7 @@ from workloads.common.images.workload import ImageOptions
 from workloads.common.networks.backbones import BackboneOptions
 
 DEMO_TARGETS: Mapping[str, float] = {"BBOX": 0.35, "SEGM": 0.28}
-"""Demo targets for the COCO AP of boxes and masks, by log name.
+"""Targets of the demo for the COCO AP of boxes and masks, by log name.
 
 A single evaluation must reach both targets.
 """
@@ -45,9 +45,10 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "classes": 80,
 }
 """Model settings of the reference (config/defaults.py and configs/e2e_mask_rcnn_R_50_FPN_1x.yaml).
-Only `padded_shapes` differ from the reference. Each padded shape is (height, width), and a batch is
-padded to the smallest shape into which its images fit. In contrast, the reference pads to the
-largest image of the batch. The settings of proposals are pairs (training, test).
+Only `padded_shapes` differs from the reference. Each padded shape is (height, width). A batch is
+padded to the smallest padded shape into which all images of the batch fit. In contrast, the
+reference pads to the largest image of the batch. The settings of proposals are pairs (training,
+test).
 """
 DEMO_MODEL: Mapping[str, Json] = {
     **REFERENCE_MODEL,
@@ -77,7 +78,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 
 
 def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:
-    """Return the model settings with the `padded_shapes` in a string.
+    """Return the model settings with the padded shapes of the string `text`.
 
     An example is `800x1344+1344x800`. The string `auto` does not change the model settings.
 

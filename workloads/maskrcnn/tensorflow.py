@@ -1,13 +1,14 @@
 """Mask R-CNN in TensorFlow, in NHWC layout.
 
-pytorch.py describes the order of computations, and network.py lists the parameter names. Shapes: B
-images of a replica, H × W pixels, h × w cells of a feature map, C classes without background, A
-anchors, S sampled anchors, R regions of an image, M of which may be positive, D detections.
+pytorch.py describes the order of computations, and network.py lists the parameter names. The shapes
+use these symbols: B images of a replica, H × W pixels, h × w cells of a feature map, C classes
+without background, A anchors, S sampled anchors, R regions of an image, M of which may be positive,
+D detections.
 
 A step is a single traced function of the batch's fixed shapes. Between the two halves of the
 network, the step calls the host (`tf.numpy_function`). On a GPU, a step waits for this call. With
-`compile`, XLA compiles the first half and the heads. The region selection on the host and the
-pooling are not compiled.
+`compile`, XLA compiles the first half and the heads. XLA does not compile the pooling and the
+region selection on the host.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from workloads.maskrcnn.workload import MaskRCNN
 
 Maps = list[tf.Tensor]
 Half = tuple[Maps, tf.Tensor, tf.Tensor]
-"""The pyramid's bordered maps, RPN's logits (B, A), and RPN's deltas (B, A, 4)."""
+"""The pyramid's bordered feature maps, RPN's logits (B, A), and RPN's deltas (B, A, 4)."""
 
 LEARNED = {
     "box": tf.float32,
@@ -72,7 +73,7 @@ class Detector(ImageModel):
     def _first_half(self, images: tf.Tensor, sizes: tf.Tensor, training: bool) -> Half:
         """Compute the first half of the network.
 
-        `sizes` (B, 2) contains the image sizes without padding. If `training` is set, the running
+        `sizes` (B, 2) contains the image sizes without padding. With `training`, the running
         statistics are updated.
         """
         maps = self.pyramid(self.stage_maps(self.normalised(images, sizes), self.layers, training))
@@ -90,7 +91,7 @@ class Detector(ImageModel):
     def normalised(self, images: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
         """Return blue, green, and red minus their means, (B, H, W, 3).
 
-        Padding beyond the image sizes `sizes` (B, 2) is 0.
+        Pixels beyond the image sizes `sizes` (B, 2) are padding and become 0.
         """
         x = tf.cast(tf.reverse(images, [3]), tf.float32) - tf.constant(network.BGR_MEANS)
         rows = tf.range(images.shape[1]) < sizes[:, :1]
@@ -100,9 +101,9 @@ class Detector(ImageModel):
         )
 
     def pyramid(self, stages: Maps) -> Maps:
-        """Return the maps of the pyramid's levels, the finest first.
+        """Return the feature maps of the pyramid's levels, with the finest map first.
 
-        `stages` contains the maps of the trunk's stages.
+        `stages` contains the output feature maps of the trunk's stages.
         """
         inner = [
             self.biased(stage, layer)
@@ -120,8 +121,9 @@ class Detector(ImageModel):
 
         The upsampling repeats the cells of the coarser map twice in each direction.
 
-        In XLA, the resize operator has no gradient, so the cells are broadcast. Without XLA, a
-        resize is used, because a broadcast takes four times as long.
+        With XLA, the cells are repeated by a broadcast, because XLA's resize operator has no
+        gradient. Without XLA, the cells are repeated by a resize, because a broadcast takes four
+        times as long.
         """
         if not self.compiled:
             return finer + tf.raw_ops.ResizeNearestNeighbor(images=coarser, size=finer.shape[1:3])
@@ -144,7 +146,7 @@ class Detector(ImageModel):
 
         `pooled` contains the pooled maps (N, 7, 7, channels).
 
-        The maps are transposed to channels first, because the weights expect this order.
+        The method transposes the maps to channels first, because the weights expect this order.
         """
         first, second, logits, deltas = self.layers.box
         x = tf.reshape(tf.transpose(tf.cast(pooled, self.dtype), [0, 3, 1, 2]), [-1, first.inputs])
@@ -170,8 +172,8 @@ class Detector(ImageModel):
         """Return mask logits (N, 28, 28) for pooled maps (N, 14, 14, channels).
 
         `label` (N,) selects the class of each map. The transposed convolution is a single matrix
-        product that computes four cells from each cell. The four cells are moved to their positions
-        in the map after the last layer, when the map has a single channel.
+        product that computes four output cells from each input cell. After the last layer, when the
+        map has a single channel, the four cells are moved to their positions in the map.
         """
         x, side = tf.cast(pooled, self.dtype), pooled.shape[1]
         for layer in self.layers.mask_convolutions:
@@ -227,7 +229,7 @@ def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
 
 
 def _mean(values: tf.Tensor, weights: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
-    """Return the weighted sum divided by the sum of `counted`.
+    """Return the weighted sum of `values`, divided by the sum of `counted`.
 
     The divisor is at least 1.
     """
@@ -242,7 +244,10 @@ def _smooth_l1(difference: tf.Tensor, beta: float) -> tf.Tensor:
 
 
 class MaskRCNNTrainer(ImageTrainer):
-    """Mask R-CNN trainer for one device. Several processes sum their gradients."""
+    """Mask R-CNN trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: MaskRCNN
     inputs = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
@@ -253,7 +258,7 @@ class MaskRCNNTrainer(ImageTrainer):
         self.parts_compiled, self.compiled = (
             self.compiled,
             False,
-        )  # XLA does not support functions that call the host
+        )  # XLA does not support functions that call the host.
         assert self.updates.accumulation_steps == 1, "the host chooses regions for whole batches"
         self.rules = workload.region_rules
         self.arrays: Arrays = {}
@@ -268,7 +273,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
         """Return the batch arrays on the device.
 
-        The method also stores the host arrays that are read between the halves of the network.
+        The method also stores the host arrays that the host reads between the halves of the
+        network.
         """
         self.arrays = batch.arrays
         return super().tensors(batch, training)
@@ -278,8 +284,8 @@ class MaskRCNNTrainer(ImageTrainer):
 
         The losses are means over the batch, multiplied by the number of images.
 
-        All devices have the same number of images, so the mean over the global batch is the mean
-        over the devices.
+        All devices have the same number of images. The mean over the global batch is therefore the
+        mean of the devices' means.
         """
         return tf.add_n(list(self.losses(model, batch).values())) * batch["image"].shape[0]
 
@@ -304,7 +310,7 @@ class MaskRCNNTrainer(ImageTrainer):
 
         The arrays are `LEARNED`, (B, R, …) each, and `mask` (B, M, 28, 28).
 
-        Gradients do not flow through these arrays.
+        Gradients do not propagate through these arrays.
         """
         side, types = self.rules.mask_side, {**LEARNED, "mask": tf.float32}
         outputs = tf.numpy_function(self.learned, [objectness, deltas], list(types.values()))
@@ -333,7 +339,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
         """Return the detections of a batch.
 
-        The results are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
+        The tensors are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D,
         28, 28).
 
         Slots without a detection are 0.
@@ -360,7 +366,7 @@ class MaskRCNNTrainer(ImageTrainer):
         return {name: detected[name] for name in ("box", "score", "label")} | {"mask": mask}
 
     def proposed(self, objectness: Array, deltas: Array) -> tuple[Array, Array, Array]:
-        """Compute the proposals (B, R, 4) and their levels (B, R) on the host.
+        """Compute the proposals (B, R, 4) and their pyramid levels (B, R) on the host.
 
         The third result is the number of proposals per image (B,).
         """
@@ -379,7 +385,7 @@ class MaskRCNNTrainer(ImageTrainer):
     ) -> list[Array]:
         """Compute the arrays of `DETECTED` on the host.
 
-        The last result is the number of slots for which masks are computed.
+        The last array is the number of slots for which masks are computed.
         """
         proposed = [of_image[:count] for of_image, count in zip(box, counts, strict=True)]
         detections = detect(

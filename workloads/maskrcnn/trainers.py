@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from workloads.api import LossScaling, TrainerInfo
 
 _FP16_SCALING = LossScaling("dynamic", start=2.0**16, growth_interval=2_000)
-"""Loss scaling of the reference, which uses apex AMP and skips steps that overflow."""
+"""Loss scaling of the reference, which uses apex AMP and skips steps whose gradients overflow."""
 
 TRAINERS: Mapping[str, TrainerInfo] = {
     "pytorch": TrainerInfo(

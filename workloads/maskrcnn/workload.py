@@ -42,13 +42,13 @@ from workloads.maskrcnn.settings import (
 )
 
 BOUNDARY_IMAGES = 16
-"""Number of images per step to which `decay_boundaries` refer (rules of v0.7,
+"""Number of images per step that `decay_boundaries` assume (rules of v0.7,
 opt_learning_rate_decay_steps).
 """
 
 
 class MaskRCNN(DetectionWorkload):
-    """Heavy-weight object detection with Mask R-CNN."""
+    """Heavy-weight object detection and instance segmentation with Mask R-CNN."""
 
     name = "maskrcnn"
     mlperf_name = "maskrcnn"
@@ -68,7 +68,7 @@ class MaskRCNN(DetectionWorkload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile, with the padded shapes that the user set.
 
-        All rounds have the same two targets. Round v0.5 uses COCO 2014.
+        All rounds have the same targets for boxes and masks. Round v0.5 uses COCO 2014.
         """
         shapes = str(options.get("padded_shapes") or "auto")
         demo = Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, shapes), DEMO_TARGETS)
@@ -88,7 +88,7 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of activation values for an image of the largest padded shape."""
+        """Return the number of activations for an image of the largest padded shape."""
         height, width = max(settings.model["padded_shapes"], key=lambda shape: shape[0] * shape[1])
         return network.activation_values(
             network.build(settings.model), settings.model, height, width
@@ -98,7 +98,7 @@ class MaskRCNN(DetectionWorkload):
     def activation_bytes(cls, settings: Settings) -> int:
         """Return the number of bytes of `activation_values`.
 
-        Each value is stored once, because a frozen batch norm stores no values.
+        Each activation is stored once, because a frozen batch norm stores no activations.
         """
         return cls.activation_values(settings) * (
             2 if settings.precision in ("bf16", "fp16") else 4
@@ -108,7 +108,7 @@ class MaskRCNN(DetectionWorkload):
     def steps_per_epoch(self) -> int:
         """Return the number of steps in an epoch.
 
-        Each device fills batches of a single orientation from its share of the images.
+        From its share of the images, each device fills batches of a single orientation.
         """
         orientations = sum(
             self.dataset_info.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes
@@ -120,7 +120,7 @@ class MaskRCNN(DetectionWorkload):
     # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate: a linear warm-up, then steps or half a cosine."""
+        """Return the learning rate: a linear warm-up, then step decay or cosine decay."""
         values = self.options
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if step < warmup_steps:
@@ -131,7 +131,7 @@ class MaskRCNN(DetectionWorkload):
     def warmup_slope(self) -> float:
         """Return the increase of the learning rate per warm-up step.
 
-        The rules call this increase `opt_learning_rate_warmup_factor`: rate / (steps · 2^k).
+        In the rules, this increase is `opt_learning_rate_warmup_factor`: rate / (steps · 2^k).
         """
         values = self.options
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
@@ -152,8 +152,8 @@ class MaskRCNN(DetectionWorkload):
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Return the update rule of a parameter.
 
-        Biases have twice the learning rate of weights and no weight decay. The frozen parameters
-        are the same as in the reference.
+        Biases have twice the learning rate of weights and no weight decay. The reference has the
+        same frozen parameters.
         """
         return network.parameter_rule(self.network, parameter, self.options.weight_decay)
 
@@ -162,13 +162,13 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def objects_most(self) -> int:
-        """Return the maximum number of objects in an image, which is the slots per image."""
+        """Return the number of object slots per image, which is the maximum number of objects."""
         return self.dataset_info.sizes["objects_per_image_most"]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Return the array shapes of `data.SampleData`.
+        """Return the shapes of the training arrays of `data.SampleData`.
 
-        The image, the ragged polygons, and `epoch` are left out.
+        The mapping does not contain the image, the ragged polygons, and `epoch`.
         """
         samples, objects = int(self.settings.model["rpn_samples"]), self.objects_most
         return {
@@ -185,7 +185,7 @@ class MaskRCNN(DetectionWorkload):
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the shapes of the image and of `size`.
 
-        `size` is the size of the image without padding.
+        `size` (B, 2) contains the sizes of the images without padding.
         """
         count = self.evaluation_batch_size
         return [
@@ -196,7 +196,7 @@ class MaskRCNN(DetectionWorkload):
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
         """Return gray images that fill the padded shape, without objects and sampled anchors.
 
-        The loss of the batch is 0.
+        The loss of this batch is 0.
         """
         batch = super().dummy_batch(specs)
         count, height, width, _ = batch.arrays["image"].shape
@@ -236,7 +236,7 @@ class MaskRCNN(DetectionWorkload):
     def compute_metrics(self, arrays: Arrays) -> dict[str, float]:
         """Return the COCO AP of boxes and of masks.
 
-        Raises ValueError unless each validation image was evaluated exactly once.
+        The method raises ValueError unless each validation image was evaluated exactly once.
         """
         from workloads.maskrcnn import results
 

@@ -37,27 +37,27 @@ from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Sharding
 BURST_SAMPLES = 1 << 18
 """Number of samples (4 MiB) that are generated at a time if batches are small.
 
-Between steps, training evicts the sampler's data from the CPU caches. On one core, generating a
-single batch of 8,192 samples at a time took three times as long as generating this number of
-samples at a time.
+Between steps, training evicts the sampler's data from the CPU caches. On one core, generating
+batches of 8,192 samples separately took three times as long as generating `BURST_SAMPLES` samples
+at a time.
 """
 CPU_EVALUATION_USERS = 64
 GPU_EVALUATION_USERS = (1 << 20) // (EVALUATION_NEGATIVES + 1)
 """Number of users per evaluation batch on a GPU. A batch has about a million scores, as in NVIDIA's
 submission.
 
-The number was not tuned on a GPU.
+The number of users was not tuned on a GPU.
 """
 
 
 class NCFData:
     """Input pipeline over a prepared MovieLens data set.
 
-    Arrays of a training batch, all (b,) with b = samples per replica including padding:
+    A training batch has these arrays, all (b,) with b = samples per replica including padding:
 
     - `user` int32, `item` int32, `label` float32, `weight` float32; all are 0 for padding.
 
-    Arrays of an evaluation batch:
+    An evaluation batch has these arrays:
 
     - `user` int32 (u,);
     - `item` int32 (u, 1000): the test item in column 0, then the negatives in ascending order;
@@ -151,7 +151,7 @@ class NCFData:
         arrays: dict[str, Array],
         thread: int,
     ) -> None:
-        """Fill every `threads`-th chunk of a replica's samples, starting with chunk `thread`."""
+        """Fill every `threads`-th chunk of a replica's samples, beginning with chunk `thread`."""
         positives = self.positives()
         for first in range(thread * CHUNK, len(positions), self.threads * CHUNK):
             stop = min(first + CHUNK, len(positions))
@@ -171,7 +171,7 @@ class NCFData:
     def positives(self) -> Positives:
         """Return the bitmap of training positives.
 
-        The first call builds the bitmap on all CPU cores of the process.
+        The first call builds the bitmap with all CPU cores of the process.
         """
         if self._positives is None:
             self._positives = Positives(
@@ -186,8 +186,8 @@ class NCFData:
         """Yield evaluation batches of `users_per_batch` users.
 
         User u belongs to replica u % num_replicas. Every replica has the same number of batches.
-        The weight sum of a batch is its number of valid users. The first call draws the negative
-        items.
+        The weight sum of a batch is the number of valid users in the batch. The first call draws
+        the negative items.
         """
         tables = self._evaluation_tables()
         size, replicas = self.users_per_batch, self.worker.num_replicas
@@ -202,7 +202,7 @@ class NCFData:
                 count = counts[replica]
                 if count == size:
                     user, item = users[first : first + size], items[first : first + size]
-                # the last user pads the batch, so that every batch has the same shape
+                # The last user is repeated as padding, so that every batch has the same shape.
                 elif len(users):
                     rows = np.minimum(np.arange(first, first + size), len(users) - 1)
                     user, item = users[rows], items[rows]
@@ -231,7 +231,7 @@ class NCFData:
         return self._evaluation
 
     def close(self) -> None:
-        """Stop the threads of unfinished `train` calls and release memory."""
+        """Stop the threads of unfinished `train` calls, and release the pipeline's memory."""
         for prefetch in list(self._running):
             prefetch.close()
         self._positives = None
@@ -259,7 +259,7 @@ def drawn_by_device(order: Permutation, positions: range, key: np.uint64) -> dic
     """Return the arrays from which the device generates samples.
 
     `order` int32 (6, n) contains the tables of the permutation, padded with 0. `draw` int64 (3,)
-    contains the first position, the number of positions, and the key of the negative items.
+    contains the first position, the number of positions, and the random key of the negative items.
     """
     tables = np.zeros((len(order.tables), max(map(len, order.tables))), np.int32)
     for row, table in zip(tables, order.tables, strict=True):
@@ -279,7 +279,7 @@ def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batc
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Return the number of users per evaluation batch.
 
-    The number is the option of the same name, limited to the number of users per replica.
+    The option of the same name sets the number. The maximum is the number of users per replica.
     """
     option = build_options(NCFOptions, settings).evaluation_users_per_batch
     count = (
@@ -295,7 +295,7 @@ def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) ->
 def _threads(device: str, worker: WorkerContext) -> int:
     """Return the number of threads that generate batches.
 
-    The number is 1 if the CPU trains. For GPUs, which consume far more samples per second, the
-    number is up to 8.
+    The function returns 1 if a CPU trains. For GPUs, which consume far more samples per second, the
+    function returns up to 8.
     """
     return 1 if device == "cpu" else min(8, process_cores(worker))

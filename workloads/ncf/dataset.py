@@ -2,8 +2,9 @@
 
 The prepared data set consists of memory-mappable arrays: `train_user.npy` and `train_item.npy`,
 int32 (P,), sorted by user, then by file order, and `test_item.npy`, int32 (users,). The value of a
-rating is ignored, so every rating is a positive sample (reference convert.py). Negative items for
-evaluation are not part of the prepared data, because a run draws them after its clock has started.
+rating is ignored, so every rating is a positive sample (reference convert.py). The prepared data do
+not include negative items for evaluation, because a run draws these items after its clock has
+started.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ MINIMUM_RATINGS = 20
 logged as preproc_hp_min_ratings).
 """
 LEAST_MINIMUM = 2
-"""Lowest allowed minimum. The split needs two ratings per user: a test item and at least one
-training item.
+"""Minimum of the option for the minimum number of ratings per user. The split needs two ratings per
+user: a test item and at least one training item.
 """
 
 
 @dataclass(frozen=True)
 class Split:
-    """The prepared arrays, with the numbers of dropped duplicates and users."""
+    """Prepared arrays, with the numbers of dropped duplicates and dropped users."""
 
     train_user: Int32s
     train_item: Int32s
@@ -67,8 +68,8 @@ def split(
 
     If several ratings of a user have the latest time, the last of these ratings in the file is the
     test item. A repeated (user, item) pair is used once, with its latest time. Users with fewer
-    than `minimum_ratings` items are dropped. Users and items get new ids from 0, in the order in
-    which they first appear in the remaining ratings of the file.
+    than `minimum_ratings` items are dropped. Users and items get new ids from 0, in the order of
+    their first occurrence in the remaining ratings.
 
     Raises:
         ValueError: No user has enough items, or `require_two` is set and a user has fewer than two
@@ -99,7 +100,7 @@ def _check_users(
 ) -> None:
     """Raise ValueError if no user has enough items, or a user has only one item.
 
-    The second condition is checked only with `require_two`.
+    Users with only one item are an error only with `require_two`.
     """
     if require_two and int(per_user.min()) < LEAST_MINIMUM:
         poor = int(np.argmax(per_user < LEAST_MINIMUM))
@@ -134,7 +135,7 @@ def _leave_one_out(
 ) -> Split:
     """Sort the ratings by user and hold out the latest rating of each user.
 
-    The ratings of a user stay in file order.
+    The ratings of a user keep their order in the file.
     """
     users, items = int(user.max()) + 1, int(item.max()) + 1
     order = np.argsort(user.astype(np.int32), kind="stable")
@@ -161,7 +162,10 @@ def write(result: Split, folder: Path) -> None:
 
 
 class MovieLens(manifests.Prepared):
-    """MovieLens data set. To change the filter, set `min_ratings` before `prepare`."""
+    """MovieLens data set.
+
+    To change the minimum number of ratings per user, set `min_ratings` before calling `prepare`.
+    """
 
     archive_md5: ClassVar[str] = ""
     """MD5 of the published zip file, from the publisher's NAME.zip.md5."""
@@ -169,8 +173,8 @@ class MovieLens(manifests.Prepared):
 
     def __init__(self) -> None:
         self.min_ratings: int | None = None
-        """Minimum number of ratings per user. None selects the reference's 20, and a user with a
-        single rating is then an error.
+        """Minimum number of ratings per user. With None, the minimum is 20 as in the reference,
+        and a user with a single rating is an error.
         """
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
@@ -194,7 +198,7 @@ class MovieLens(manifests.Prepared):
         return self.lines(manifest, destination)
 
     def manifest(self, ratings: Ratings, result: Split, minimum: int, md5: str = "") -> Manifest:
-        """Return the manifest without its list of files.
+        """Return the manifest without the list of files.
 
         `md5` is the MD5 of the source file.
         """
@@ -238,7 +242,7 @@ class ML20M(MovieLens):
     """MovieLens 20M (ml-20m.zip), for which the rules define NCF's target of 0.635.
 
     The numbers of users, items, and ratings are from the data set's README and the reference logs.
-    The digest is also in the reference's verify_dataset.sh.
+    The MD5 digest is also in the reference's verify_dataset.sh.
     """
 
     name = "ml-20m"

@@ -4,7 +4,7 @@ Users and items are vectors in a latent space. Users belong to taste clusters. T
 is its similarity to the user, minus the logarithm of its popularity rank, plus noise. Each user
 rates the items with the highest scores. A factor model can learn this data set. Ranking by
 popularity cannot reach the target: HR@10 is about 0.79 for the true score (the maximum), 0.15 for
-popularity, and 0.01 for chance.
+popularity, and 0.01 for random scores.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from workloads.ncf import ratings as files
 from workloads.ncf.dataset import MINIMUM_RATINGS, MovieLens, split, write
 
 SEED = 1
-"""Seed of the data set. The seed does not depend on the seed of a run."""
+"""Seed of the generated data set. The seeds of runs do not change the data set."""
 USERS, ITEMS = 2000, 1600
-"""Number of users and of generated items. About 1,530 items have a rating, and the remaining
+"""Number of users and number of generated items. About 1,530 items have a rating, and all other
 items are dropped.
 """
 FACTORS, CLUSTERS = 8, 16
 CLUSTER_WEIGHT, OWN_WEIGHT = 0.7, 0.7
 MATCH_WEIGHT = 4.0
 NOISE = 0.8
-"""Scale of the Gumbel noise. The noise sets the difficulty: the maximum HR@10 is near 0.79."""
+"""Scale of the Gumbel noise in the scores. With this scale, the maximum HR@10 is near 0.79."""
 RATINGS_MEDIAN, RATINGS_SPREAD = 41, 0.3
 """Median and log-standard deviation of the number of ratings per user.
 
@@ -57,8 +57,8 @@ def true_scores() -> Float64s:
     items = _normals("items", ITEMS, FACTORS) * math.sqrt(1 / FACTORS)
     rank = Permutation(stream(SEED, "popularity rank"), ITEMS)(np.arange(ITEMS)) + 1
     match = np.zeros((USERS, ITEMS))
-    # The factors are summed in a fixed order. A matrix product in a library may sum them in any
-    # order, so its rounding would differ between machines.
+    # The factors are summed in a fixed order. A library's matrix product may sum the factors in any
+    # order, so the rounding would differ between machines.
     for factor in range(FACTORS):
         match += users[:, factor, None] * items[None, :, factor]
     return MATCH_WEIGHT * match - log(rank)
@@ -67,7 +67,7 @@ def true_scores() -> Float64s:
 def generate() -> tuple[Int64s, Int64s, Int64s]:
     """Return user, item, and position in the user's history of each rating.
 
-    The three arrays (n,) are sorted by user and item.
+    All three arrays (n,) are sorted by user and item.
     """
     draws = uniform(bits(stream(SEED, "gumbel"), np.arange(USERS * ITEMS))).reshape(USERS, ITEMS)
     scores = true_scores() - NOISE * log(-log(draws + 2.0**-54))
@@ -101,7 +101,7 @@ def ratings_csv() -> str:
 
 
 class MLDemo(Generated, MovieLens):
-    """Generated data set with the same file layout and preparation as real data sets."""
+    """Generated data set with the same file layout and preparation as MovieLens."""
 
     name = "ml-demo"
 

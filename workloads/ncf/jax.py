@@ -1,10 +1,10 @@
 """NeuMF in JAX.
 
-Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding,
-U users and C candidates of an evaluation batch.
+The shapes use these symbols: B samples of a batch, N chunks of P samples, F GMF factors, E columns
+of the MLP embedding, U users and C candidates of an evaluation batch.
 
-A step gathers embedding rows and computes gradients of these rows. The row gradients are added to
-dense gradients of the tables.
+A step gathers embedding rows and computes the gradients of these rows. The row gradients are added
+to dense gradients of the embedding tables.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from workloads.frameworks.jax.optimizers import Values
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
-"""Number of samples per core in a piece of a batch.
+"""Number of samples per core in a chunk of a batch.
 
-The activations of this number of samples fit the cache of a core (measured with the TensorFlow
-trainer).
+With this number of samples, the activations fit into the cache of a core (measured with the
+TensorFlow trainer).
 """
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
@@ -46,8 +46,8 @@ class NCFTrainer(ModelTrainer):
 
         User rows and item rows may be broadcast against each other.
 
-        The user half and the item half of the first layer are multiplied separately, so the product
-        of a user is computed once for all candidates.
+        The user half and the item half of the first layer are multiplied separately. The product of
+        a user is therefore computed only once for all candidates.
         """
         width = self.parameters["mlp_user"][1]
         first = weights["mlp.0.weight"]
@@ -67,21 +67,21 @@ class NCFTrainer(ModelTrainer):
     def _product(self, x: jax.Array, weight: jax.Array) -> jax.Array:
         """Return x (…, inputs) times the transposed weight (outputs, inputs), in fp32.
 
-        With precision=bf16, the factors of the product are bf16.
+        With precision=bf16, both inputs of the product are bf16.
         """
         if self.settings.precision == "bf16":
             x, weight = x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
         return jnp.matmul(x, weight.T).astype(jnp.float32)
 
     def _entropy(self, weights: Values, rows: Values, batch: Values) -> jax.Array:
-        """Return the binary cross-entropy with logits, multiplied by the weights and summed."""
+        """Return the weighted sum of the binary cross-entropy with logits."""
         logits = self.logits(weights, rows)
         return jnp.vdot(batch["weight"], jnp.logaddexp(0.0, logits) - batch["label"] * logits)
 
     def loss(self, model: Model, batch: Mapping[str, jax.Array]) -> jax.Array:
         """Return the weighted sum of the binary cross-entropy for `mode=forward`.
 
-        The batch is computed in the same pieces as in training.
+        The batch is computed in the same chunks as in training.
         """
 
         def add(loss: jax.Array, piece: Values) -> tuple[jax.Array, None]:
@@ -92,9 +92,9 @@ class NCFTrainer(ModelTrainer):
     def gradients_of(
         self, trained: Values, frozen: Values, statistics: Values, batch: Values, scale: jax.Array
     ) -> tuple[jax.Array, Values, Values]:
-        """Compute the loss and gradients of a batch in pieces that fit a CPU's cache.
+        """Compute the loss and gradients of a batch in chunks that fit into a CPU's cache.
 
-        The gradients of embedding rows are added in place.
+        The gradients of embedding rows are added to the dense gradients in place.
         """
         weights = {**trained, **frozen}
         dense = {name: value for name, value in trained.items() if name not in EMBEDDINGS}
@@ -145,9 +145,9 @@ def _rows(weights: Values, batch: Values) -> Values:
 
 
 def _cut(batch: Mapping[str, jax.Array], size: int | None) -> Values:
-    """Cut arrays (B, …) into equal pieces of at most `size` samples, (N, P, …).
+    """Split arrays (B, …) into equal chunks of at most `size` samples, (N, P, …).
 
-    Pieces are padded with zeros. If `size` is None, there is a single piece.
+    The last chunk is padded with zeros. If `size` is None, the whole batch is a single chunk.
     """
     total = len(next(iter(batch.values())))
     count = 1 if size is None else -(-total // size)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from workloads.common.arrays import Bools, Integers
 
 TOP = 10
-"""Number of best ranks that are a hit (v0.5 rules)."""
+"""Number of best ranks that count as a hit (v0.5 rules)."""
 
 
 def hits(logits: npt.NDArray[np.floating], items: Integers, top: int = TOP) -> Bools:
@@ -16,14 +16,14 @@ def hits(logits: npt.NDArray[np.floating], items: Integers, top: int = TOP) -> B
 
     A repeated candidate is ranked once, with the score of its first copy. Copies of the test item
     are ignored. If a candidate and the test item have equal scores, the candidate ranks higher. If
-    the score of the test item is NaN, the result is a miss. A negative item with a NaN score ranks
-    above the test item.
+    the score of the test item is NaN, the test item is a miss. A negative item with a NaN score
+    ranks above the test item.
 
     Args:
-        logits: (u, c) scores of the candidates.
-        items: (u, c) candidates: the test item in column 0, then the negatives in ascending order,
+        logits: Scores (u, c) of the candidates.
+        items: Candidates (u, c): the test item in column 0, then the negatives in ascending order,
             so that repeated items are adjacent.
-        top: Number of best ranks that are a hit.
+        top: Number of best ranks that count as a hit.
     """
     test, negatives = items[:, :1], items[:, 1:]
     score = logits[:, :1]

@@ -1,12 +1,12 @@
 """NeuMF in MXNet.
 
-Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C
-candidates of an evaluation batch.
+The shapes use these symbols: B samples of a chunk, F GMF factors, E columns of the MLP embedding, U
+users and C candidates of an evaluation batch.
 
-A batch is computed in pieces, and the hybridized graph adds their gradients. On a CPU, the pieces
-limit the memory for activations. The two MLP tables are adjacent in the flat vector, so a single
-gather with row numbers (B, 2) returns the concatenated input (B, 2 E). MXNet's concatenation
-operator would take as long as a linear layer.
+A batch is computed in chunks, and the hybridized graph adds the gradients of the chunks. On a CPU,
+the chunks limit the memory for activations. The two MLP tables are adjacent in the flat vector, so
+a single gather with row numbers (B, 2) returns the concatenated input (B, 2 E). MXNet's
+concatenation operator would take as long as a linear layer.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from workloads.ncf import weights as neumf
 from workloads.ncf.workload import NCF
 
 CPU_PIECE = 32_768
-"""Number of samples per core in a piece of a batch.
+"""Number of samples per core in a chunk of a batch.
 
-The value was measured with ML-20M's table sizes on two cores. Pieces of 65,536 samples are fastest,
-pieces of 16,384 samples are 7 % slower, and pieces of 4,096 samples are 20 % slower.
+The number was measured with ML-20M's table sizes on two cores. Chunks of 65,536 samples in total
+are fastest, chunks of 16,384 samples are 7 % slower, and chunks of 4,096 samples are 20 % slower.
 """
 
 
 class NeuMF(Model):
-    """NeuMF network from row numbers to logits (B,).
+    """NeuMF network from row numbers of the embedding tables to logits (B,).
 
     `rows` (B, 2) int32 contains `user` and `users + item`.
     """
@@ -43,7 +43,7 @@ class NeuMF(Model):
         self.shapes = shapes
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """Return the shapes, with the two MLP tables merged into one.
+        """Return the parameter shapes, with the two MLP tables merged into one table.
 
         The merged table is `mlp_tables` (users + items, E).
         """
@@ -73,8 +73,8 @@ class NeuMF(Model):
         product = gather("gmf_user", _column(F, rows, 0)) * gather(
             "gmf_item", _column(F, rows, 1) - users
         )
-        # The two halves of the output layer are multiplied separately, which avoids a second
-        # concatenation.
+        # The weights of the output layer are split into two halves, which are multiplied
+        # separately. The split avoids a second concatenation.
         of_product = F.slice_axis(inputs["output.weight"], axis=1, begin=0, end=factors)
         of_hidden = F.slice_axis(inputs["output.weight"], axis=1, begin=factors, end=None)
         logits = F.FullyConnected(hidden, of_hidden, inputs["output.bias"], num_hidden=1)
@@ -92,7 +92,7 @@ class NCFTrainer(ModelTrainer):
 
     workload: NCF
     adds_gradients = True
-    """Whether the graph adds the gradients of all pieces."""
+    """The graph adds the gradients of all chunks instead of overwriting them."""
 
     def build_model(self, half: bool, on_cpu: bool) -> NeuMF:
         """Return the model, which supports only float32."""
@@ -101,7 +101,7 @@ class NCFTrainer(ModelTrainer):
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         """Return the row numbers of the samples, with labels and weights.
 
-        In evaluation, the result contains the row numbers of the U x C pairs.
+        In evaluation, the method returns the row numbers of the U x C pairs.
         """
         user, item = batch.arrays["user"], batch.arrays["item"]
         if not training:
@@ -112,9 +112,9 @@ class NCFTrainer(ModelTrainer):
         return arrays
 
     def piece_size(self, samples: int, training: bool) -> int:
-        """Return the number of samples in each of several equal pieces.
+        """Return the number of samples per chunk. All chunks of a batch are equal.
 
-        On a CPU, a piece has at most `CPU_PIECE` samples per core. On a GPU, a piece has at most
+        On a CPU, a chunk has at most `CPU_PIECE` samples per core. On a GPU, a chunk has at most
         one global batch.
         """
         on_cpu = self.contexts[0].device_type == "cpu"
@@ -130,7 +130,7 @@ class NCFTrainer(ModelTrainer):
         return F.sum(terms * _column(F, batch["targets"], 1))
 
     def outputs(self, model: NeuMF, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `logits` (U · C,) of the pairs."""
+        """Return the `logits` (U · C,) of the (user, candidate) pairs."""
         return {"logits": model(batch["rows"])}
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:

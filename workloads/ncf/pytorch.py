@@ -1,13 +1,14 @@
 """NeuMF in PyTorch.
 
-Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C
-candidates of an evaluation batch.
+The shapes use these symbols: B samples of a chunk, F GMF factors, E columns of the MLP embedding, U
+users and C candidates of an evaluation batch.
 
 All parameters are views of one flat vector, and all gradients are views of a second flat vector. A
 step therefore needs only one fused Adam update, and on CPUs only one all-reduce. A step gathers
-embedding rows, computes gradients of these rows, and scatter-adds them to the existing dense
-gradient, so it does not allocate a dense gradient. On a CPU, a batch is cut into pieces that fit
-the cache. On GPUs, the all-reduce of each table begins when the table's gradient is complete.
+embedding rows, computes the gradients of these rows, and scatter-adds the row gradients to the
+existing dense gradient. No step allocates a dense gradient. On a CPU, a batch is split into chunks
+that fit into the cache. On GPUs, the all-reduce of each embedding table begins when the table's
+gradient is complete.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from workloads.ncf.samples.pytorch import Sampler
 from workloads.ncf.workload import NCF
 
 CPU_PIECE = 4_096
-"""Number of samples per piece on a CPU core.
+"""Number of samples per chunk on a CPU core.
 
-The activations of this number of samples fit the cache. Larger pieces are slower, because they
-allocate new memory pages.
+With this number of samples, the activations fit into the cache. Larger chunks are slower, because
+they allocate new memory pages.
 """
 GPU_SCORES = 1 << 20
-"""Number of scores per piece of an evaluation batch on a GPU."""
+"""Number of scores per chunk of an evaluation batch on a GPU."""
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
@@ -58,8 +59,8 @@ class Layer(nn.Module):
 class NeuMF(nn.Module):
     """NeuMF on tensors by parameter name.
 
-    The embedding tables have `requires_grad=False`, because gradients are computed only for the
-    gathered rows.
+    The embedding tables have `requires_grad=False`, because the trainer computes gradients only for
+    the gathered rows.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], layers: int) -> None:
@@ -77,7 +78,7 @@ class NeuMF(nn.Module):
 
 @dataclass(frozen=True)
 class Piece:
-    """Piece of a batch. Each tensor is (B,), and users and items are int64."""
+    """Chunk of a batch. Each tensor is (B,), and users and items are int64."""
 
     user: Tensor
     item: Tensor
@@ -98,18 +99,18 @@ class NCFTrainer(ModelTrainer):
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         on_cpu = self.device.type == "cpu"
-        # Each core gets a thread, even if other processes use some of the cores, because idle
-        # threads process the remaining pieces.
+        # Each core gets a thread, even if other processes use some of the cores. Idle threads then
+        # process the remaining chunks.
         chosen = self.settings.threads_per_device == "auto"
         threads = worker.cores_per_device if chosen else worker.threads_per_device
         self.side_by_side = SideBySide(threads if on_cpu else 1)
         self.piece = self._piece_size() if on_cpu else self.settings.global_batch_size
         self.sums_by_table = not on_cpu and worker.world_size > 1
-        """Whether the all-reduce of a table overlaps with the computation of the remaining tables'
-        gradients.
+        """Whether the all-reduce of a table overlaps the gradient computation of the remaining
+        tables.
 
-        The overlap is used only on GPUs. On a CPU, the all-reduce would compete with the
-        computation for cores.
+        The all-reduces overlap only on GPUs. On a CPU, the all-reduce would compete with the
+        gradient computation for cores.
         """
         self.sampler: Sampler | None = None
         """Sampler on the device, or None if the host draws the samples.
@@ -122,9 +123,9 @@ class NCFTrainer(ModelTrainer):
         return self.side_by_side.count if self.device.type == "cpu" else super().threads_per_device
 
     def _piece_size(self) -> int:
-        """Return the number of samples per piece, at most `CPU_PIECE`.
+        """Return the number of samples per chunk, at most `CPU_PIECE`.
 
-        All cores get the same number of pieces.
+        All cores get the same number of chunks.
         """
         cores = self.side_by_side.count
         samples = math.ceil(self.settings.global_batch_size / self.settings.devices)
@@ -165,7 +166,7 @@ class NCFTrainer(ModelTrainer):
     def logits(self, model: nn.Module, rows: Mapping[str, Tensor]) -> Tensor:
         """Return logits (B,) from embedding rows: GMF (B, F) and MLP (B, E).
 
-        The output layer always uses fp32, because lower precisions give many equal scores.
+        The output layer always uses fp32, because lower precisions produce many equal scores.
         """
         with self.autocast():
             hidden = torch.cat([rows["mlp_user"], rows["mlp_item"]], dim=-1)
@@ -207,9 +208,9 @@ class NCFTrainer(ModelTrainer):
     def backward(self, batch: Batch) -> Tensor:
         """Add the gradient of a batch to the flat gradient, and return the loss.
 
-        The gradient is summed over replicas.
+        The gradient is summed over replicas (all-reduce).
 
-        On a CPU, the batch is computed in pieces that fit the cache.
+        On a CPU, the batch is computed in chunks that fit into the cache.
         """
         arrays = self.device_arrays(batch, training=True)
         total = torch.zeros((), device=self.device)
@@ -235,11 +236,11 @@ class NCFTrainer(ModelTrainer):
         return total
 
     def _differentiate(self, piece: Piece) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the loss of a piece and its gradients.
+        """Return the loss of a chunk and the gradients of the chunk.
 
         The gradients of the four tables' rows come first, followed by the gradients of the layers.
 
-        The method does not change the trainer.
+        The method changes no attribute of the trainer.
         """
         with torch.no_grad():
             rows = self.model.rows(piece.user, piece.item)
@@ -257,11 +258,11 @@ class NCFTrainer(ModelTrainer):
         done: Sequence[tuple[Tensor, tuple[Tensor, ...]]],
         under_way: list[dist.Work] | None,
     ) -> list[Tensor]:
-        """Add the gradients of pieces to the flat gradient and return the losses.
+        """Add the gradients of chunks to the flat gradient and return the losses.
 
-        The order of additions is fixed, because each table is processed by a single thread. If
-        `under_way` is a list, the all-reduce of each table starts as soon as its gradient is
-        complete. The all-reduce is then appended to the list.
+        The order of additions is fixed, because a single thread processes each table. If
+        `under_way` is a list, the all-reduce of each table starts as soon as the table's gradient
+        is complete. The handle of the all-reduce is appended to the list.
         """
 
         def complete(part: Tensor) -> None:
@@ -284,7 +285,7 @@ class NCFTrainer(ModelTrainer):
                 parameter.grad += gradient
         complete(
             self.gradient[sum(self.by_name[name].numel() for name in EMBEDDINGS) :]
-        )  # the gradients of the tables come first
+        )  # The gradients of the tables come first.
         self.side_by_side.map(scatter, range(len(EMBEDDINGS)))
         return [loss for loss, _ in done]
 
@@ -298,8 +299,8 @@ class NCFTrainer(ModelTrainer):
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Return the size of a step's all-reduce, and its numbers of tensors and buckets.
 
-        Either a single call sums the whole flat gradient, including the tables, or the layers and
-        each table are summed separately.
+        On CPUs, a single all-reduce sums the whole flat gradient, including the tables. With
+        several GPUs, the layers and each table have separate all-reduces.
         """
         size = self.gradient.numel() * self.gradient.element_size()
         return GradientAllReduceInfo(
@@ -314,13 +315,13 @@ class NCFTrainer(ModelTrainer):
 
         The first layer of the MLP is linear in [user ; item]. The item half of this layer is
         therefore computed once for each item of the data set, instead of once for each candidate.
-        The sums are the same, with less than half of the arithmetic.
+        The logits are the same, but the computation needs less than half of the operations.
         """
         with torch.inference_mode():
             first, table = self.model.mlp[0], self.model.mlp_item
             with (
                 self.autocast()
-            ):  # (items, outputs of the first layer): item terms of the sums, bias included
+            ):  # Item terms of the sums (items, outputs of the first layer), including the bias.
                 item_half = linear(table, first.weight[:, -table.shape[1] :], first.bias)
             for (batch,) in batches:
                 user, item = (
@@ -334,7 +335,7 @@ class NCFTrainer(ModelTrainer):
                 parts = self.side_by_side.map(lambda pair: self._score(*pair, item_half), pairs)
                 yield batch, {"logits": torch.cat(parts).cpu().numpy()}
 
-    @torch.inference_mode()  # inference mode is set per thread, like autocast
+    @torch.inference_mode()  # Inference mode is set per thread, like autocast.
     def _score(self, user: Tensor, item: Tensor, item_half: Tensor) -> Tensor:
         """Return fp32 logits (U, C) of users (U,) and their candidates (U, C)."""
         model = self.model

@@ -1,9 +1,9 @@
 """Reader of MovieLens ratings files, plain or inside of a zip file.
 
-Files are read from the zip file without unpacking it. A ratings file has one of three layouts:
-`ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`), or `u.data` (ML-100K: tabs).
-The first line determines the layout, and the file name is ignored. Ids are integers ≥ 0. A file
-whose last line has no line end is rejected as truncated.
+Files in a zip file are read without unpacking the zip file. A ratings file has one of three
+layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`), or `u.data` (ML-100K:
+tabs). The first line determines the layout, and the file name is ignored. Ids are integers ≥ 0. A
+file whose last line has no line end is rejected as truncated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NUMBER = rb" *[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of a ratings file: separator of the four fields, and whether it has a header."""
+    """Layout of a ratings file: separator of the four fields, and whether a header exists."""
 
     name: str
     separator: bytes
@@ -90,7 +90,7 @@ class _UnixLineEnds(io.RawIOBase):
 
 
 class _Tee(io.RawIOBase):
-    """Stream that hashes the bytes that are read through it, and stores read errors."""
+    """Stream that hashes all bytes that a reader reads, and stores read errors."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.digest, self.bytes, self.last = stream, hashlib.sha256(), 0, b""
@@ -115,9 +115,9 @@ class _Tee(io.RawIOBase):
 
 @contextmanager
 def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """Yield the ratings file as a byte stream, and its name for messages.
+    """Yield the ratings file as a byte stream, and the name of the file for messages.
 
-    A byte order mark is skipped. If the first line ends with CR, every CR becomes LF.
+    A byte order mark is skipped. If the first line ends with CR, every CR is replaced by LF.
 
     Raises:
         ValueError: The file cannot be read. The error message is one line.
@@ -154,7 +154,8 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
 def _as_text(stream: io.BufferedReader, name: str) -> BinaryIO:
     """Return the stream without its byte order mark and with LF as the line end.
 
-    If the first line ends with CR, every CR becomes LF. All other streams do not change.
+    If the first line ends with CR, every CR is replaced by LF. In all other files, line ends do not
+    change.
 
     Raises:
         ValueError: The encoding is not UTF-8.
@@ -187,7 +188,7 @@ def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
             f"{source}: the zip contains no ratings file, expected {', '.join(MEMBERS)}"
         )
     member = min(members, key=lambda info: (info.filename.count("/"), info.filename))
-    if member.file_size > MAX_BYTES:  # `zipfile` reads at most `file_size` bytes
+    if member.file_size > MAX_BYTES:  # `zipfile` reads at most `file_size` bytes of a member.
         raise ValueError(
             f"{source}: {member.filename} unpacks to {member.file_size:,} bytes, allowed: at most"
             f" {MAX_BYTES:,}. If it is a ratings file, unpack it and set --from to the file"
@@ -196,7 +197,7 @@ def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
 
 
 def read(source: Path) -> Ratings:
-    """Return all ratings of `source`.
+    """Return all ratings of the file or archive `source`.
 
     Raises:
         ValueError: The file is invalid. The error message contains the file and the first invalid
@@ -210,13 +211,13 @@ def read(source: Path) -> Ratings:
             columns = _parse(io.BufferedReader(tee, 1 << 20), layout)
         except Exception as error:
             # The fast parser does not report the invalid line, so `_explain` searches the file for
-            # it below.
+            # the invalid line below.
             if tee.error is not None:
                 raise tee.error from None
             reason = why(error)
             columns = None
-        # Read the file to its end, even if the parser stopped earlier, because a zip file verifies
-        # its checksum at the end.
+        # The file is read to its end, even if the parser stopped earlier, because a zip file
+        # verifies its checksum at the end.
         while tee.read(1 << 20):
             pass
     if columns is None or tee.last != b"\n":
@@ -270,8 +271,8 @@ def _parse(stream: io.BufferedReader, layout: Layout) -> list[Int64s]:
     names = ["user", "item", "rating", "time"]
     separator = layout.separator.decode()
     if layout is DAT:
-        # `::` is parsed as two single colons with an empty column in between, because pandas' fast
-        # parser supports only separators of a single character.
+        # The separator `::` is parsed as two single colons with an empty column in between, because
+        # pandas' fast parser supports only separators of a single character.
         names, separator = ["user", "gap1", "item", "gap2", "rating", "gap3", "time"], ":"
     types = {name: "int64" if name in ("user", "item", "time") else "float64" for name in names}
     parts: list[list[Int64s]] = [[], [], []]
@@ -296,7 +297,7 @@ def _parse(stream: io.BufferedReader, layout: Layout) -> list[Int64s]:
 
 
 def _check_values(frame: Any) -> None:
-    """Raise ValueError if a value can be parsed but is not valid in a ratings file."""
+    """Raise ValueError if a field can be parsed but is not valid in a ratings file."""
     if not np.isfinite(frame["rating"].to_numpy()).all():
         raise ValueError("a rating is not a number")
     for name in frame.columns:
@@ -307,7 +308,7 @@ def _check_values(frame: Any) -> None:
 
 
 def _explain(source: Path, layout: Layout) -> None:
-    """Raise ValueError for the first invalid line, if there is an invalid line."""
+    """Raise ValueError with the first invalid line, if the file has an invalid line."""
     pattern = layout.pattern
     number = 0
     with opened(source) as (stream, name):

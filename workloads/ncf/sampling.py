@@ -1,9 +1,9 @@
 """Sampling of negatives: items that are not among the user's training positives.
 
-Items are drawn uniformly with replacement. If a drawn item is a training positive of the user, it
-is rejected, and a new item is drawn. The result of a draw depends only on its coordinates (seed,
-epoch, draw number, attempt). ML-20M has 19.9 million positives, and its packed user × item bitmap
-has 463 MB.
+Items are drawn uniformly with replacement. If a drawn item is a training positive of the user, the
+item is rejected, and a new item is drawn. A drawn item depends only on the coordinates of the draw
+(seed, epoch, draw number, attempt). ML-20M has 19.9 million positives, and its packed user × item
+bitmap has 463 MB.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ EVALUATION_NEGATIVES = 999
 
 Items = Int32s
 _BLOCK_BYTES = 1 << 20
-"""Size of the unpacked bitmap rows (one byte per item) that are filled at a time. The size is
-close to an L2 cache.
+"""Size in bytes of the unpacked bitmap rows that are filled at a time, with one byte per item. The
+size is close to the size of an L2 cache.
 """
 
 
@@ -37,8 +37,8 @@ class Positives:
     The bitmap needs users_total × ⌈items_total / 8⌉ bytes.
 
     Args:
-        users: (P,) users of the training pairs, sorted.
-        items: (P,) items of the training pairs.
+        users: Users (P,) of the training pairs, sorted.
+        items: Items (P,) of the training pairs.
         users_total: Number of users.
         items_total: Number of items.
         threads: Number of threads that build the bitmap.
@@ -76,9 +76,9 @@ class Positives:
         run_parallel([partial(self._fill, blocks[thread::threads]) for thread in range(threads)])
 
     def _fill(self, blocks: Sequence[tuple[int, int, Integers, Integers]]) -> None:
-        """Write the bitmap rows of users first … stop - 1 for each block.
+        """Write the bitmap rows of users `first` … `stop` - 1 for each block.
 
-        A block is (first, stop, users, items).
+        A block is the tuple (first, stop, users, items).
         """
         width = self.row_bytes * 8
         for first, stop, users, items in blocks:
@@ -123,7 +123,7 @@ def _check_range(name: str, values: Integers, total: int) -> None:
 def training_key(seed: int, epoch: int) -> np.uint64:
     """Return the random key of an epoch's training negatives.
 
-    The number of a draw is 4 · positive + k, with k in 0 … 3.
+    The draw number is 4 · positive + k, with k in 0 … 3.
     """
     return stream(seed, "ncf training negatives", epoch)
 
@@ -131,7 +131,7 @@ def training_key(seed: int, epoch: int) -> np.uint64:
 def evaluation_key(seed: int) -> np.uint64:
     """Return the random key of a run's evaluation negatives.
 
-    The number of a draw is 999 · user + k, with k in 0 … 998.
+    The draw number is 999 · user + k, with k in 0 … 998.
     """
     return stream(seed, "ncf evaluation negatives")
 
@@ -141,7 +141,7 @@ def draw(
 ) -> None:
     """Fill `out` (n,) with items that are not training positives of the users.
 
-    `numbers` (n,) contains the numbers of the draws, and `users` (n,) contains their users.
+    `numbers` (n,) contains the draw numbers, and `users` (n,) contains the user of each draw.
     """
     keys = [fold(key, 0)]
     for first in range(0, numbers.size, CHUNK):
@@ -165,7 +165,7 @@ def evaluation_negatives(
 ) -> None:
     """Fill `out` (len(users), 999) with the negative items of each user.
 
-    Each row is in ascending order, so that repeated items are adjacent.
+    The items of a user are in ascending order, so that repeated items are adjacent.
     """
     key = evaluation_key(seed)
     slots = np.arange(EVALUATION_NEGATIVES, dtype=np.int64)

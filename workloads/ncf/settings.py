@@ -10,7 +10,8 @@ from workloads.common.cores import DataThreadsOptions
 REFERENCE_MODEL = {"mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64]}
 """Model settings of the reference (neumf.py).
 
-The first MLP size is the size of the concatenated input, so each MLP embedding has 128 values.
+The first MLP size is the number of columns of the concatenated input, so each MLP embedding has 128
+columns.
 """
 DEMO_MODEL = {"mf_dim": 16, "mlp_layer_sizes": [64, 64, 32, 16]}
 

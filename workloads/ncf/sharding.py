@@ -1,4 +1,4 @@
-"""Assignment of a step's samples to replicas, and synthetic batches of the same sizes."""
+"""Assignment of a step's samples to replicas, and synthetic batches of equal sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLES_PER_POSITIVE = 1 + NEGATIVES_PER_POSITIVE
 
 
 class Sharding:
-    """Assignment of the positions of a step to replicas."""
+    """Assignment of the positions of a step's samples to replicas."""
 
     def __init__(
         self, samples_per_epoch: int, global_batch_size: int, worker: WorkerContext
@@ -30,13 +30,13 @@ class Sharding:
         return min(self.global_batch_size, self.samples_per_epoch - first)
 
     def padded(self, step: int) -> int:
-        """Return the number of samples per replica in a step, including padding."""
+        """Return the number of samples per replica in a step, including padding samples."""
         return -(-self.size(step) // self.worker.num_replicas)
 
     def positions(self, step: int, replica: int) -> range:
         """Return the positions of a replica's samples within the epoch.
 
-        In a short last step, the range may be empty.
+        If the last step of the epoch is short, the range may be empty.
         """
         first = step % self.steps_per_epoch * self.global_batch_size
         size, share = self.size(step), self.padded(step)
@@ -71,7 +71,7 @@ class SyntheticNCFData:
             self.batches.append(arrays)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield batches with the same sizes as for real data and meaningless values."""
+        """Yield batches with the same sizes as real batches and random contents."""
         for step in range(first_step, stop_step):
             total, padded = self.sharding.size(step), self.sharding.padded(step)
             batches = []

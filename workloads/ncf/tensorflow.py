@@ -1,12 +1,13 @@
 """NeuMF in TensorFlow.
 
-Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding,
-U users and C candidates of an evaluation batch.
+The shapes use these symbols: B samples of a batch, N chunks of P samples, F GMF factors, E columns
+of the MLP embedding, U users and C candidates of an evaluation batch.
 
-A step gathers embedding rows, computes gradients of these rows, and scatter-adds them to dense
-gradients of the tables. With a single process, a step is a single function. With several processes,
-separate functions compute the gradients, sum them, and update the parameters. If XLA compiles the
-model for a CPU, a batch is computed in pieces that fit the cache.
+A step gathers embedding rows, computes the gradients of these rows, and scatter-adds the row
+gradients to dense gradients of the tables. With a single process, a step is a single function. With
+several processes, separate functions compute the gradients, sum the gradients, and update the
+parameters. If XLA compiles the model for a CPU, a batch is computed in chunks that fit into the
+cache.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from workloads.frameworks.tensorflow.variables import Model, Tensors
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
-"""Number of samples per core in a piece of a batch. The activations of this number of samples
-fit the cache of a core.
+"""Number of samples per core in a chunk of a batch. With this number of samples, the activations
+fit into the cache of a core.
 
-In a measurement, 4,096 samples were fastest, and whole batches of 65,536 samples were 10 %
-slower.
+In a measurement, chunks of 4,096 samples were fastest, and whole batches of 65,536 samples
+were 10 % slower.
 """
 XLA_PARAMETERS = 1_000_000
 """Minimum number of parameters for which XLA compiles the model on a CPU.
 
-Compilation takes about one second per shape. In this time, a smaller model trains an epoch. A
-smaller model also does not get faster by compilation (measured with the demo's model and with
+Compilation takes about one second per shape. In one second, a smaller model trains an epoch.
+Compilation also does not make a smaller model faster (measured with the demo's model and with
 ML-100K).
 """
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
@@ -65,8 +66,8 @@ class NCFTrainer(ModelTrainer):
 
         User rows and item rows may be broadcast against each other.
 
-        The user half and the item half of the first layer are multiplied separately, so the product
-        of a user is computed once for all candidates.
+        The user half and the item half of the first layer are multiplied separately. The product of
+        a user is therefore computed only once for all candidates.
         """
         p, width = model.parameters, self.shapes["mlp_user"][1]
         first = p["mlp.0.weight"]
@@ -89,7 +90,7 @@ class NCFTrainer(ModelTrainer):
     def _matmul(self, x: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
         """Return x (…, inputs) times the transposed weight (outputs, inputs), in fp32.
 
-        With precision=bf16, the factors of the product are bf16.
+        With precision=bf16, both inputs of the product are bf16.
         """
         if self.settings.precision == "bf16":
             x, weight = tf.cast(x, tf.bfloat16), tf.cast(weight, tf.bfloat16)
@@ -105,7 +106,7 @@ class NCFTrainer(ModelTrainer):
     def _entropy(
         self, model: Model, rows: Tensors, label: tf.Tensor, weight: tf.Tensor
     ) -> tf.Tensor:
-        """Return the binary cross-entropy with logits, multiplied by the weights and summed."""
+        """Return the weighted sum of the binary cross-entropy with logits."""
         return tf.reduce_sum(
             weight * tf.nn.sigmoid_cross_entropy_with_logits(label, self.logits(model, rows))
         )
@@ -114,7 +115,7 @@ class NCFTrainer(ModelTrainer):
     # ----------------------------------------------------------------------------------------------
 
     def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
-        """Compute the loss and gradients of a batch in pieces that fit a CPU's cache."""
+        """Compute the loss and gradients of a batch in chunks that fit into a CPU's cache."""
         pieces = [_cut(batch[name], self.piece) for name in self.inputs]
 
         def add_piece(
@@ -143,9 +144,9 @@ class NCFTrainer(ModelTrainer):
         label: tf.Tensor,
         weight: tf.Tensor,
     ) -> Part:
-        """Add the gradients of a piece (P,), times the loss scale, to `sums`.
+        """Add the gradients of a chunk (P,), times the loss scale, to `sums`.
 
-        Returns the loss of the piece times `scale`, and the new `sums`.
+        The method returns the loss of the chunk times `scale`, and the new `sums`.
         """
         ids, rows = {"user": user, "item": item}, self.gather_rows(self.model, user, item)
         trained = self.optimizer.parameters
@@ -164,7 +165,7 @@ class NCFTrainer(ModelTrainer):
     def loss(self, model: Model, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the weighted sum of the binary cross-entropy for `mode=forward`.
 
-        The batch is computed in the same pieces as in training.
+        The batch is computed in the same chunks as in training.
         """
 
         def part(piece: tuple[tf.Tensor, ...]) -> tf.Tensor:
@@ -192,9 +193,9 @@ class NCFTrainer(ModelTrainer):
 
 
 def _cut(array: tf.Tensor, size: int | None) -> tf.Tensor:
-    """Cut an array (B, …) into equal pieces of at most `size` samples, (N, P, …).
+    """Split an array (B, …) into equal chunks of at most `size` samples, (N, P, …).
 
-    Pieces are padded with zeros. If `size` is None, there is a single piece.
+    The last chunk is padded with zeros. If `size` is None, the whole array is a single chunk.
     """
     total = array.shape[0]
     count = 1 if size is None else -(-total // size)

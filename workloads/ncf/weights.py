@@ -16,7 +16,7 @@ from workloads.common.networks.initial import draw
 def layer_sizes(model: Mapping[str, Json]) -> list[tuple[int, int]]:
     """Return (inputs, outputs) of each linear layer of the MLP.
 
-    For [256, 256, 128, 64], there are three layers.
+    For the sizes [256, 256, 128, 64], the MLP has three layers.
     """
     sizes = [int(size) for size in model["mlp_layer_sizes"]]
     return list(itertools.pairwise(sizes))
@@ -44,9 +44,9 @@ def shapes(users: int, items: int, model: Mapping[str, Json]) -> dict[str, tuple
 
 
 def parameter_count(users: int, items: int, model: Mapping[str, Json]) -> int:
-    """Return the number of trainable values.
+    """Return the number of elements of all parameters.
 
-    ML-20M with the reference model has 31,832,577 values.
+    With the reference model, ML-20M has 31,832,577 parameters.
     """
     return sum(math.prod(shape) for shape in shapes(users, items, model).values())
 
@@ -58,7 +58,7 @@ def initial_weights(
 
     The distributions are the same as in the reference (neumf.py). Embeddings are normal(0, 0.01),
     MLP weights are Glorot uniform, and the output weight is LeCun uniform with limit √(3 / inputs).
-    Biases are uniform in ±1 / √inputs, PyTorch's default.
+    Biases are uniform in ±1 / √inputs, which is PyTorch's default.
     """
     all_shapes = shapes(users, items, model)
     for name, shape in all_shapes.items():

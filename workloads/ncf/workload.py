@@ -48,7 +48,7 @@ class NCF(Workload):
     gpu_precisions = (
         "tf32",
         "bf16",
-    )  # memory bandwidth limits small matrix products, and v0.5 does not allow tf32
+    )  # v0.5 does not allow tf32. Memory bandwidth limits the speed of small matrix products.
     reference_model = REFERENCE_MODEL
     runs_required = 100
     Options = NCFOptions
@@ -57,12 +57,13 @@ class NCF(Workload):
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
         self.data: NCFData | None = None
-        """Input pipeline that was opened last.
+        """Input pipeline that was opened most recently.
 
-        A trainer that generates samples on the device reads the training positives from this
+        If a trainer generates samples on the device, it reads the training positives from this
         pipeline.
         """
-        sample_on_device(settings)  # raises an error for unsupported settings before the run starts
+        # The call raises an error for unsupported settings before the run starts.
+        sample_on_device(settings)
         self.measure_threads = 0 if settings.device == "cpu" else 1
         if dataset_info.sizes == published_facts().sizes and settings.profile != "demo":
             count = weights.parameter_count(self.users, self.items, settings.model)
@@ -74,7 +75,7 @@ class NCF(Workload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile.
 
-        Only round v0.5 includes NCF. Demos have the same target as the round.
+        Only round v0.5 includes NCF. Demos have the same target as round v0.5.
         """
         demo = Defaults("ml-demo", "demo", DEMO_MODEL, round.targets)
         return round.defaults(cls.name, profile, REFERENCE_MODEL, demo)
@@ -83,7 +84,7 @@ class NCF(Workload):
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Return the sizes of the prepared data set.
 
-        With `profile=synthetic`, the published sizes of ML-20M are returned.
+        With `profile=synthetic`, the method returns the published sizes of ML-20M.
         """
         return (
             load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
@@ -123,7 +124,8 @@ class NCF(Workload):
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the array shapes of a replica's full batch.
 
-        If the last batch of an epoch is smaller, the result also contains the shapes of this batch.
+        If the last batch of an epoch is smaller, the sequence also contains the shapes of this
+        batch.
         """
         replicas = self.settings.devices
         full = math.ceil(self.settings.global_batch_size / replicas)
@@ -147,7 +149,8 @@ class NCF(Workload):
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Open the prepared arrays.
 
-        Evaluation negatives are drawn at the first evaluation and are never stored with the data.
+        The first evaluation draws the evaluation negatives. Evaluation negatives are never stored
+        with the data.
         """
         if self.settings.profile == "synthetic":
             return SyntheticNCFData(self.settings, self.dataset_info, worker, seed)
@@ -157,7 +160,7 @@ class NCF(Workload):
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Return whether the test item of each user is among the ten best candidates.
 
-        Padding users are left out.
+        Padding users are excluded.
         """
         hit = hits(outputs["logits"], batch.arrays["item"])
         return {"hit": hit[batch.arrays["valid"]]}
@@ -165,7 +168,8 @@ class NCF(Workload):
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Return HR@10 over all users.
 
-        Raises ValueError if the number of evaluated users differs from the data set.
+        The method raises ValueError if the number of evaluated users differs from the number of
+        users in the data set.
         """
         hit = np.asarray(results["hit"], dtype=bool)
         if hit.size != self.users:

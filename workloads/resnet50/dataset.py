@@ -1,11 +1,11 @@
 """Preparation of images in ImageNet's folders as an index.
 
-The images are neither copied nor changed.
+The preparation neither copies nor changes the images.
 
 The prepared data set consists of the index (`workloads.common.images.index`) of `train` and `val`,
-and of `classes.txt`, the WordNet ids in the order of the class numbers. The fingerprint of the data
-set includes the names, numbers of bytes, sizes in pixels, and labels of all images. The fingerprint
-does not include the content of the images.
+and of `classes.txt`, which lists the WordNet ids in the order of the class numbers. The fingerprint
+of the data set depends on the names, numbers of bytes, sizes in pixels, and labels of all images.
+The fingerprint does not depend on the pixels of the images.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from workloads.common.manifest import Manifest
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
 
 Content = tuple[list[str], dict[str, Listing]]
-"""Names of the classes, and the images of each split."""
+"""Pair (names of the classes, images of each split)."""
 
 
 class ImageFolders(ImageDataset[Content]):
-    """A data set with the folder layout of ImageNet."""
+    """Data set with the folder layout of ImageNet."""
 
     things = "files or folders"
     archives: ClassVar[Mapping[str, int]] = {}
-    """Number of bytes of the published archive of each split."""
+    """Size in bytes of the published archive, by split."""
 
     def look(self, source: Path) -> Content:
         """Return the classes and images of both splits, limited to `subset` images.
@@ -122,7 +122,10 @@ class ImageFolders(ImageDataset[Content]):
         return complete, [f"left out: {line}" for line in self.named(bad)]
 
     def _missing(self, counts: dict[str, int], listings: dict[str, Listing]) -> list[str]:
-        """Return a note if some classes of a complete data set have no validation image."""
+        """Return a note if some classes have no validation image.
+
+        With `subset`, classes without a validation image are not reported.
+        """
         missing = counts["classes"] - len(set(listings["val"].labels))
         if not missing or self.subset is not None:
             return []
@@ -149,17 +152,17 @@ class ImageFolders(ImageDataset[Content]):
 class ImageNet(ImageFolders):
     """ILSVRC2012, for which the rules define the targets of ResNet-50.
 
-    There are no published digests of individual images.
+    No digests of individual images are published.
     """
 
     name = "imagenet"
     archives: ClassVar = {"train": 147_897_477_120, "val": 6_744_924_160}
-    """Number of bytes of ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar."""
+    """Sizes of ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar in bytes."""
     content = "bytes of all images against ILSVRC2012_img_train.tar and _val.tar"
 
 
 def _spread(listing: Listing, count: int) -> Listing:
-    """Return `count` images at equal distances in the list, which includes all classes."""
+    """Return `count` evenly spaced images of the list, which thus include all classes."""
     total = len(listing.names)
     return listing.take([number * total // count for number in range(min(count, total))])
 
@@ -170,6 +173,6 @@ def _first(listing: Listing) -> str:
 
 
 class UserImages(ImageFolders):
-    """User-defined data set with the folders train/CLASS/ and val/CLASS/."""
+    """User-provided data set with the folders train/CLASS/ and val/CLASS/."""
 
     name = kind = "images"

@@ -1,9 +1,9 @@
 """Generated data set of the ResNet-50 demo: objects of ten classes as JPEG files.
 
-The files are in ImageNet's folders. The outline of an object determines its class. Texture and hue
-are only correlated with the class. Position, size, rotation, background, clutter, and light vary. A
-linear classifier on raw pixels therefore reaches an accuracy of only about 0.2, while a small
-network reaches 0.8.
+The files are in ImageNet's folder layout. The outline of an object determines its class. Texture
+and hue are only correlated with the class. Position, size, rotation, background, clutter, and light
+vary. A linear classifier on raw pixels therefore reaches an accuracy of only about 0.2, while a
+small network reaches 0.8.
 """
 
 from __future__ import annotations
@@ -21,26 +21,28 @@ from workloads.common.randomness import fold, stream
 from workloads.resnet50.dataset import ImageFolders
 
 SEED = 1
-"""Seed of the data set. The seed does not depend on the seed of a run."""
+"""Seed of the generated data set. The seeds of runs do not change the data set."""
 SIZES = {"train": 4000, "val": 1000}
 """Number of images in each split. The classes alternate, so all classes are equally frequent."""
 SHORT_SIDE, LONGEST_SIDE = (88, 104), 128
-"""Range of the short side in pixels, and maximum of the long side. The orientation is random."""
+"""Range of the shorter side in pixels, and maximum of the longer side. The orientation of an
+image is random.
+"""
 RADIUS = (0.24, 0.38)
-"""Radius of the object as a fraction of the short side."""
+"""Range of the object's radius, relative to the shorter side of the image."""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.92, 0.5
-"""Probabilities that an object has the texture and the hue of its class. These probabilities set
-the difficulty.
+"""Probabilities that an object has the texture and the hue of its class. Lower probabilities
+make the task harder.
 """
 CLUTTER, OCCLUDERS = (1, 4), (0, 2)
 IMAGES = "images"
-"""Name of the images' folder, which is a subfolder of the prepared data."""
+"""Name of the folder of the images, inside the folder of the prepared data."""
 
 
 def wnid(kind: int) -> str:
     """Return the folder name of a class.
 
-    The name looks like ImageNet's folder names but is not in WordNet.
+    The name has the form of ImageNet's folder names but is not a WordNet id.
     """
     return f"n9{kind + 1:07d}"
 
@@ -79,7 +81,7 @@ def draw(split: str, index: int) -> UInt8s:
 def write_images(root: Path) -> None:
     """Write all JPEG files to `root`.
 
-    The paths are train/<wnid>/*.JPEG and val/<wnid>/*.JPEG. All files together have 19 MB.
+    The paths are train/<wnid>/*.JPEG and val/<wnid>/*.JPEG. The total size of the files is 19 MB.
     """
     for split in SIZES:
         for kind in range(len(CLASSES)):
@@ -94,10 +96,10 @@ def write_images(root: Path) -> None:
 
 
 class ImageNetDemo(Generated, ImageFolders):
-    """The generated data set.
+    """Generated data set of the ResNet-50 demo.
 
-    Folders and preparation are the same as for real data sets. The images are in the folder of the
-    prepared data.
+    The folder layout and the preparation are the same as for real data sets. The images are in the
+    folder of the prepared data.
     """
 
     name = "imagenet-demo"

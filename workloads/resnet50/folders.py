@@ -1,8 +1,8 @@
 """Images in ImageNet's folders.
 
-The images of train/ are train/<wnid>/*.JPEG. val/ has either the same class folders, or all images
-and a label file. Classes are numbered in the order of their names (WordNet ids). Subfolders of a
-class folder are not searched. Hidden files and folders are skipped
+The images of train/ are train/<wnid>/*.JPEG. The folder val/ contains either the same class
+folders, or all images and a label file. Classes are numbered in the order of their names (WordNet
+ids). Subfolders of a class folder are not searched. Hidden files and folders are skipped
 (`workloads.common.data.hidden`).
 """
 
@@ -28,17 +28,19 @@ LABEL_FILES = (
 
 @dataclass
 class Listing:
-    """The images of a split, sorted by class and name.
+    """Images of a split, sorted by class and name.
 
     Paths are relative to the source folder.
     """
 
     names: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    """Number of bytes of each image."""
+    """Size of each image file in bytes."""
     labels: list[int] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
-    """(path, description) of each invalid file or folder. The option --skip-bad skips them."""
+    """Pair (path, description) of each invalid file or folder. With the option --skip-bad, invalid
+    files and folders are skipped.
+    """
 
     def take(self, keep: list[int]) -> Listing:
         """Return a listing with only the images at the indices `keep`."""
@@ -70,7 +72,7 @@ def classes_of(source: Path) -> list[str]:
 def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
     """Return the images of a split that has one folder per class.
 
-    A folder that is not a class of train/ is added to the problems.
+    If a folder is not a class of train/, the folder is added to the problems.
     """
     listing = Listing()
     numbers = {name: number for number, name in enumerate(classes)}
@@ -94,7 +96,7 @@ def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
 def list_validation(source: Path, classes: list[str]) -> Listing:
     """Return the images of val/.
 
-    val/ has either one folder per class, or only images and a label file.
+    The folder val/ contains either one folder per class, or only images and a label file.
 
     Raises:
         ValueError: val/ or the label file is missing, or the label file is invalid.
@@ -142,8 +144,8 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
     """Return the WordNet id of each image in `names` (sorted) by file name.
 
     A label file has one of two formats. In the first format, each line is `NAME WNID …`, separated
-    by blanks or commas, and the suffix of the name is optional. In the second format, each line is
-    a `WNID`, in the order of the image names.
+    by blanks or commas, and the file suffix of the name is optional. In the second format, each
+    line is a `WNID`, in the order of the image names.
 
     Raises:
         ValueError: The label file is invalid. The error message contains the file, and the line
@@ -179,7 +181,7 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
 def _list_images(source: Path, folder: str, label: int, listing: Listing) -> None:
     """Append the images directly in `folder` to `listing`.
 
-    Hidden files, folders, and label files are skipped.
+    Hidden files, subfolders, and label files are skipped.
     """
     with os.scandir(source / folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
@@ -216,7 +218,7 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a folder.
+    """Return whether a directory entry is a folder.
 
     A broken or circular link is not a folder.
     """

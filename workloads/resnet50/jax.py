@@ -1,6 +1,7 @@
 """ResNet v1.5 in JAX, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, K classes. Parameters have torchvision's names.
+The shapes use these symbols: B images of a replica, H × W pixels, K classes. Parameters have
+torchvision's names.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ResNet(Layers):
     def __call__(self, images: jax.Array, training: bool) -> jax.Array:
         """Return the logits of the images.
 
-        If `training` is set, the running statistics are updated.
+        With `training`, the running statistics are updated.
         """
         self.training = training
         x = (images.astype(jnp.float32) - jnp.array(network.MEAN, jnp.float32)).astype(self.dtype)
@@ -43,7 +44,10 @@ class ResNet(Layers):
 
 
 class ResNetTrainer(ImageTrainer):
-    """ResNet trainer for one device. Several processes sum their gradients."""
+    """ResNet trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: ResNet50
 

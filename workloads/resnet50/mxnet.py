@@ -1,7 +1,7 @@
 """ResNet v1.5 in MXNet.
 
-Shapes: B images of a replica, S pixels per side, K classes. Parameters and running statistics have
-torchvision's names.
+The shapes use these symbols: B images of a replica, S pixels per side, K classes. Parameters and
+running statistics have torchvision's names.
 """
 
 from __future__ import annotations

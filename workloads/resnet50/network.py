@@ -1,7 +1,7 @@
 """ResNet v1.5: a trunk of bottlenecks, global average pooling, and a classifier `fc`.
 
 This module does not depend on a framework. `workloads.common.networks.residual` describes layers,
-names, and their order. In a bottleneck, the 3×3 convolution has the stride.
+names, and their order. In a bottleneck block, the 3×3 convolution has the stride.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from workloads.common.networks.residual import Shapes, Trunk
 
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-"""Weight of the new batch statistic in the running statistic: 1 minus the reference's decay of
-0.9.
+"""Weight of the statistic of the current batch in the running statistic: 1 minus the reference's
+decay of 0.9.
 """
 
 
@@ -33,12 +33,12 @@ class Initialisation:
     `networks.initial.draw`.
     """
     gain: float
-    """Variance of a convolution's weights, multiplied by the fan-in."""
+    """Product of the variance and the fan-in of a convolution's weights."""
     classifier: str = "normal"
     """Distribution of the classifier's weights.
 
     `normal` has a standard deviation of 0.01. `glorot` is uniform in ±√(6 / (inputs + outputs)).
-    `alike` is the same distribution as for convolutions.
+    `alike` is the distribution of the convolution weights.
     """
 
 
@@ -56,10 +56,10 @@ INITIALISATIONS: Mapping[str, Initialisation] = {
 - truncated_normal_glorot: Initialization of the reference at its tag v0.5, in which
   `tf.layers.dense` uses its default initializer.
 - truncated_normal_2: Initialization of the demo.
-- gaussian_2: Initialization of NVIDIA v0.6 and v0.7. Compared with `gaussian_2_everywhere`, the
+- gaussian_2: Initialization of NVIDIA v0.6 and v0.7. In contrast to `gaussian_2_everywhere`, the
   classifier has a standard deviation of 0.01 (`MLPerfInit` in train_imagenet.py). The first layer
   of NVIDIA's network has a fourth, empty input channel, so its standard deviation is √(3/4) times
-  the suite's.
+  the standard deviation in the suite.
 - gaussian_2_everywhere: Initialization of NVIDIA v0.5, MXNet's `Xavier(rnd_type="gaussian",
   factor_type="in", magnitude=2)` (common/fit.py).
 """
@@ -72,7 +72,7 @@ The pixel values are not divided by a standard deviation (reference imagenet_pre
 
 @dataclass(frozen=True)
 class Network(Trunk):
-    """The trunk, followed by global average pooling and the classifier `fc`."""
+    """Layers of the trunk, followed by global average pooling and the classifier `fc`."""
 
     classes: int
 
@@ -81,8 +81,8 @@ def build(model: Mapping[str, Json]) -> Network:
     """Return the layers of a model.
 
     Args:
-        model: `blocks` (bottlenecks per stage, [3, 4, 6, 3] for 50 layers), `widths` (per stage),
-            and `classes`.
+        model: Model settings `blocks` (number of bottleneck blocks per stage, [3, 4, 6, 3] for 50
+            layers), `widths` (per stage), and `classes`.
     """
     widths = model["widths"]
     trunk = residual.build_trunk(
@@ -103,9 +103,9 @@ def statistics(network: Network) -> Shapes:
 
 
 def parameter_count(network: Network) -> int:
-    """Return the number of trainable values.
+    """Return the number of elements of all parameters.
 
-    The network with 50 layers and 1,000 classes has 25,557,032 values.
+    The network with 50 layers and 1,000 classes has 25,557,032 parameters.
     """
     return sum(math.prod(shape) for shape in shapes(network).values())
 
@@ -120,8 +120,9 @@ def is_norm(name: str, network: Network) -> bool:
 def initial_weights(network: Network, name: str, seed: int) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter, drawn with initialization `name`.
 
-    All batch norms start with scale 1 and shift 0. The bias of the classifier is 0. Running
-    statistics start with mean 0 and variance 1 in every framework.
+    The initial scale of all batch norms is 1, and the initial shift is 0. The bias of the
+    classifier is 0. Running means are initially 0, and running variances are initially 1 in every
+    framework.
     """
     chosen = INITIALISATIONS[name]
     for layer in network.trunk_convolutions:

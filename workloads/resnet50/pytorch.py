@@ -1,7 +1,8 @@
 """ResNet v1.5 in PyTorch, in channels-last layout.
 
-Shapes: B images of a replica, S pixels per side, K classes. Images are uint8 (B, S, S, 3) and are
-normalized on the device. Parameters and running statistics have torchvision's names.
+The shapes use these symbols: B images of a replica, S pixels per side, K classes. Images are uint8
+(B, S, S, 3) and are normalized on the device. Parameters and running statistics have torchvision's
+names.
 """
 
 from __future__ import annotations

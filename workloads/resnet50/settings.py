@@ -33,7 +33,8 @@ DEMO_MODEL: Mapping[str, Json] = {
 }
 """Smaller model for demos (docs/reference/workloads/resnet50.md).
 
-Crops as small as 5 % would not show the features that distinguish the classes of the demo.
+Crops as small as 5 % of an image would not show the features that distinguish the classes of the
+demo.
 """
 
 

@@ -1,7 +1,7 @@
 """ResNet v1.5 in TensorFlow, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, K classes, h × w cells of a feature map. Parameters
-have torchvision's names.
+The shapes use these symbols: B images of a replica, H × W pixels, K classes, h × w cells of a
+feature map. Parameters have torchvision's names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ResNet(ImageModel):
     def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:
         """Return the logits of the images.
 
-        If `training` is set, the running statistics are updated.
+        With `training`, the running statistics are updated.
         """
         x = tf.cast(tf.cast(images, tf.float32) - tf.constant(network.MEAN), self.dtype)
         x = self.trunk(x, self.layers, training)
@@ -39,7 +39,10 @@ class ResNet(ImageModel):
 
 
 class ResNetTrainer(ImageTrainer):
-    """ResNet trainer for one device. Several processes sum their gradients."""
+    """ResNet trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: ResNet50
 

@@ -73,7 +73,7 @@ class ResNet50(ClassifierWorkload):
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Return the sizes of the prepared data set.
 
-        With `profile=synthetic`, the published sizes of ImageNet are returned.
+        With `profile=synthetic`, the method returns the published sizes of ImageNet.
 
         Raises:
             ValueError: The batch cannot be divided equally among the devices.
@@ -84,9 +84,9 @@ class ResNet50(ClassifierWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of activation values for an image.
+        """Return the number of activations for an image.
 
-        In fp32, 50 layers at 224 pixels have 89 MB of activations.
+        In fp32, the activations of 50 layers at 224 pixels need 89 MB.
         """
         size = int(settings.model["image_size"])
         return residual.activation_values(network.build(settings.model), size, size)
@@ -95,7 +95,7 @@ class ResNet50(ClassifierWorkload):
     # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate: a linear warm-up, then steps or a polynomial."""
+        """Return the learning rate: a linear warm-up, then step decay or polynomial decay."""
         values = self.options
         base, warmup_steps = values.learning_rate, self.warmup_steps
         warming = schedules.warmup(step, warmup_steps, base)
@@ -110,7 +110,7 @@ class ResNet50(ClassifierWorkload):
     def warmup_steps(self) -> int:
         """Return the number of warm-up steps.
 
-        With `decay=steps`, an epoch has a fractional number of steps, as in the reference.
+        With `decay=steps`, the number of steps per epoch is a fraction, as in the reference.
         """
         epochs = self.options.warmup_epochs
         return (
@@ -121,17 +121,17 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def decay_boundaries(self) -> list[int]:
-        """Return the first step of each lower learning rate.
+        """Return the first step after each reduction of the learning rate.
 
-        In the reference (resnet_run_loop.py), the step at a boundary still has the previous
-        learning rate.
+        In the reference (resnet_run_loop.py), the step at a boundary still uses the learning rate
+        before the reduction.
         """
         return [self._reference_steps(epoch) + 1 for epoch in self.options.decay_epochs]
 
     def _reference_steps(self, epochs: int) -> int:
         """Return the number of steps in `epochs` passes over the images, rounded down.
 
-        The formula of the reference is num_images / batch_size · epochs.
+        The reference uses the formula num_images / batch_size · epochs.
         """
         return epochs * self.epoch_samples.trained // self.settings.global_batch_size
 
@@ -139,7 +139,8 @@ class ResNet50(ClassifierWorkload):
     def first_decay_step(self) -> int | None:
         """Return the first step of the decay with `decay=steps`.
 
-        With the polynomial, the result is None, because the decay begins at the end of the warm-up.
+        With polynomial decay, the property is None, because the decay begins at the end of the
+        warm-up.
         """
         return self.decay_boundaries[0] if self.options.decay == "steps" else None
 
@@ -150,10 +151,10 @@ class ResNet50(ClassifierWorkload):
         return (values.horizon_epochs - values.warmup_epochs) * self.steps_per_epoch
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Yield the steps after which to evaluate.
+        """Yield the numbers of completed steps after which the model is evaluated.
 
-        Evaluations follow epoch `evaluation_offset_epochs`, and then every
-        `evaluation_interval_epochs` epochs.
+        The first evaluation follows epoch `evaluation_offset_epochs`. The next evaluations follow
+        every `evaluation_interval_epochs` epochs.
         """
         values = self.options
         first, interval = values.evaluation_offset_epochs, values.evaluation_interval_epochs
@@ -165,10 +166,10 @@ class ResNet50(ClassifierWorkload):
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Return the update rule of a parameter.
 
-        The scale and shift of batch norms have no weight decay. SGD decays the bias of the
-        classifier, as in the reference. LARS does not decay parameters that are not matrices, so
-        the bias of the classifier has no decay, as in the reference. In contrast, NVIDIA's LARS
-        decays the bias of the classifier.
+        The scale and shift of batch norms have no weight decay. With SGD, the bias of the
+        classifier has weight decay, as in the reference. With LARS, parameters that are not
+        matrices have no weight decay, so the bias of the classifier has no weight decay, as in the
+        reference. In contrast, NVIDIA's LARS applies weight decay to the bias of the classifier.
         """
         decay, lars = self.options.weight_decay, self.uses_lars
         if parameter == "fc.bias":
@@ -188,7 +189,7 @@ class ResNet50(ClassifierWorkload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """Yield the initial weights of every layer, identical in every framework.
 
-        The weights are drawn by hash according to the option `initialisation`.
+        Hashes determine the weights. The option `initialisation` selects the distribution.
         """
         return network.initial_weights(self.network, self.options.initialisation, seed)
 
@@ -244,5 +245,5 @@ class ResNet50(ClassifierWorkload):
 
 
 def _whole(value: float) -> Json:
-    """Return an integer for values such as 2.0, as in published logs."""
+    """Return an integer for numbers such as 2.0, as in published logs."""
     return int(value) if math.isclose(value, round(value)) else value

@@ -1,9 +1,9 @@
 """Pretrained backbone of SSD: torchvision's ImageNet ResNet-34 up to conv4_x.
 
 The network uses torchvision's names. The first block of conv4 has stride 1 in SSD and stride 2 in
-torchvision, which does not change the shape of a parameter. `layer4` and `fc` are dropped. The
-running statistics of the batch norms are also loaded, because the scales and shifts were trained
-with them.
+torchvision. The stride does not affect the shapes of the parameters. `layer4` and `fc` are dropped.
+The running statistics of the batch norms are also loaded, because the scales and shifts were
+trained with these statistics.
 """
 
 from __future__ import annotations

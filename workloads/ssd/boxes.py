@@ -1,7 +1,7 @@
 """Boxes of whole batches: overlap, encoding of offsets, and matching with priors.
 
 Boxes of objects are rows (…, 4) of left, top, right, bottom as fractions of the image. The objects
-of a batch are concatenated, and `ends[i]` is the end index of the objects of image i. Arrays over
+of a batch are concatenated, and `ends[i]` is the end offset of the objects of image i. Arrays over
 priors have the layout (…, 4, P).
 """
 
@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.floating]
 MATCH_IOU = 0.5
 """IoU above which a prior is matched with an object (reference utils.py)."""
 IMAGES_AT_ONCE = 4
-"""Number of images matched at a time.
+"""Number of images that are matched at a time.
 
-With this number, a few arrays of (4, 8,732) floats fit into the L2 cache.
+For four images, a few arrays of (4, 8,732) floats fit into the L2 cache.
 """
 
 
@@ -63,7 +63,7 @@ def encode(boxes: Float32s, priors: Float32s) -> Float32s:
 
 
 def decode(offsets: Float32s, priors: Float32s) -> Float32s:
-    """Return the box corners (4, n) for offsets (4, n), the inverse of `encode`.
+    """Return the box corners (4, n) for offsets (4, n). The inverse function is `encode`.
 
     The corners are not clipped to the image.
     """
@@ -73,7 +73,7 @@ def decode(offsets: Float32s, priors: Float32s) -> Float32s:
 
 
 def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
-    """Return the object (B, P) matched with each prior in each image, or -1.
+    """Return the object (B, P) that is matched with each prior in each image, or -1.
 
     An object is an index into `boxes`, and -1 stands for background. Each object is matched with
     the prior that it overlaps most, even if the overlap is small. If two objects have the same best
@@ -96,7 +96,7 @@ def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
 def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float32s) -> Int32s:
     """Match the priors of images (b,) with objects, like `match`.
 
-    The images must be in descending order of `counts`.
+    `counts` must be in descending order.
     """
     best = np.full((len(starts), corners.shape[1]), MATCH_IOU, boxes.dtype)
     matches = np.full(best.shape, -1, np.int32)
@@ -119,8 +119,8 @@ def targets(
 ) -> tuple[Float32s, Int32s]:
     """Return the offsets (B, 4, P) and labels (B, P) that are the targets of the priors.
 
-    For background priors, both targets are 0. `labels` (M,) contains the classes of the objects,
-    from 1.
+    For background priors, offsets and labels are 0. `labels` (M,) contains the classes of the
+    objects, starting at 1.
     """
     matches = match(boxes, ends, priors)
     offsets = np.zeros((len(ends), 4, len(priors)), np.float32)

@@ -1,7 +1,7 @@
 """Color jitter on uint8 images, equivalent to torchvision's ColorJitter.
 
 The corresponding file of torchvision is functional_pil.py. The random choices are integer hashes.
-The jitter consists of four changes in random order, each with a separate random factor f:
+The color jitter consists of four changes in random order, each with a separate random factor f:
 
     brightness   f · x                                    f in 1 ± brightness
     contrast     m + f · (x - m)                          m: mean of the gray image, rounded
@@ -24,7 +24,7 @@ from workloads.common.arrays import Float32s, Float64s, Int64s, UInt8s
 from workloads.common.randomness import bits, integers, stream, uniform
 
 ORDERS = np.array(list(itertools.permutations(range(4))))
-"""(24, 4) possible orders of the changes: brightness is 0, contrast 1, saturation 2, and hue 3."""
+"""Possible orders (24, 4) of the changes: brightness is 0, contrast 1, saturation 2, and hue 3."""
 _CUT = -0.499
 _LEVELS = np.arange(256, dtype=np.float32)
 
@@ -45,7 +45,7 @@ def draw(
 def jitter(image: UInt8s, factors: Sequence[float], order: Sequence[int]) -> None:
     """Apply color jitter to a contiguous RGB image (H, W, 3) in place.
 
-    A change is skipped if its factor has no effect.
+    A change whose factor has no effect is skipped.
     """
     for change in order:
         factor = float(factors[change])
@@ -65,8 +65,8 @@ def _contrast(image: UInt8s, factor: float) -> None:
 def _saturation(image: UInt8s, factor: float) -> None:
     grey = cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
     # OpenCV rounds, but torchvision truncates. Subtracting nearly 0.5 before the rounding is
-    # equivalent to truncation. The number is slightly less than 0.5, so that integer values do not
-    # change.
+    # equivalent to truncation. The subtracted number is slightly less than 0.5, so that integers do
+    # not change.
     cv2.addWeighted(image, factor, grey, 1.0 - factor, _CUT, dst=image)
 
 
@@ -79,7 +79,7 @@ def _hue(image: UInt8s, factor: float) -> None:
 
 
 def _table(values: Float32s) -> UInt8s:
-    """Return the uint8 lookup table (256,) for these values."""
+    """Return `values` as a uint8 lookup table (256,)."""
     return np.clip(values, 0, 255).astype(np.uint8)
 
 

@@ -10,10 +10,10 @@ SSDCropping):
 - An attempt draws a crop window. The width and height of the window are uniform in 0.3 … 1 of the
   image, and the position of the window is uniform within the image. Windows with an aspect ratio
   beyond 1:2 are rejected.
-- A window is accepted if its IoU with *every* object is above the minimum of the mode, and if it
-  contains the center of at least one object.
+- A window is accepted if its IoU with *every* object is above the minimum of the mode, and if the
+  window contains the center of at least one object.
 - If all attempts fail, the next round draws a new mode.
-- Objects whose center is inside the window are kept. The boxes of these objects are cut to the
+- Objects whose center is inside the window are kept. The boxes of these objects are clipped to the
   window and expressed as fractions of the window.
 """
 
@@ -30,14 +30,18 @@ from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 MINIMUM_IOU = (None, 0.1, 0.3, 0.5, 0.7, 0.9, -1.0)
-"""Minimum IoU of each mode. None means no crop. -1 means any crop, because every IoU is higher."""
+"""Minimum IoU of each crop mode. None means no crop. -1 means any crop, because every IoU is higher
+than -1.
+"""
 MAX_ROUNDS = 1000
-"""Number of rounds after which the image is not cropped.
+"""Number of rounds after which an image remains uncropped.
 
-Only unusual data needs 1,000 rounds, with a rule that has no modes.
+Only unusual data needs 1,000 rounds, with a crop rule that has no modes.
 """
 LARGEST_SHAPE = 2.0
-"""Maximum ratio of width to height, or of height to width, both as fractions of the image."""
+"""Maximum of width / height and of height / width of a crop window, with both sides as fractions of
+the image.
+"""
 _LIMITS = np.array([-1.0 if minimum is None else minimum for minimum in MINIMUM_IOU])
 
 WHOLE = np.array([0.0, 0.0, 1.0, 1.0])
@@ -49,11 +53,11 @@ class CropRule:
     """Parameters of the crop. The defaults are the values of the reference."""
 
     side_minimum: float = 0.3
-    """Minimum width and height of a crop window, as a fraction of the image."""
+    """Minimum width and minimum height of a crop window, as a fraction of the image."""
     chance: float = 1.0
     """Probability that an image is cropped."""
     overlap: bool = True
-    """Whether to draw a mode with a minimum IoU.
+    """Whether each round draws a mode with a minimum IoU.
 
     If False, any crop that contains the center of an object is accepted.
     """
@@ -76,8 +80,9 @@ def windows(
 ) -> Float64s:
     """Return the crop windows (b, 4) of images (b,).
 
-    A window is left, top, right, bottom as fractions of the image. `boxes` contains the
-    concatenated objects of the images. `ends` (b,) contains the end index of each image's objects.
+    A window is (left, top, right, bottom) as fractions of the image. `boxes` contains the
+    concatenated boxes of the images' objects. `ends` (b,) contains the end offset of each image's
+    objects.
     """
     accepted = np.tile(WHOLE, (len(images), 1))
     key = stream(seed, "detection crop", epoch)
@@ -101,18 +106,18 @@ def windows(
 
 
 def flips(seed: int, epoch: int, images: Int64s) -> Bools:
-    """Return whether each image (b,) is flipped. The probability is 0.5."""
+    """Return whether each image (b,) is flipped, with a probability of 50 %."""
     return integers(bits(stream(seed, "detection flip", epoch), images), 2).astype(bool)
 
 
 def inside(
     windows: Float64s, mirrored: Bools, boxes: Float32s, labels: Int32s, ends: Int64s
 ) -> tuple[Float32s, Int32s, Int64s]:
-    """Return boxes, labels, and end indices of the objects inside of the crop windows.
+    """Return boxes, labels, and end offsets of the objects inside of the crop windows.
 
-    An object is inside of a window if its center is inside. The boxes are fractions of the window,
-    and they are flipped if the image is flipped. If an image is not cropped, all of its objects are
-    kept and are not cut, even if they extend beyond the image.
+    An object is inside of a window if the window contains the center of the object. The boxes are
+    fractions of the window, and the boxes of flipped images are flipped, too. If an image is not
+    cropped, all of its objects are kept without clipping, even if they extend beyond the image.
     """
     image = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     whole = (windows == WHOLE).all(axis=1)
@@ -145,7 +150,7 @@ def pixels(windows: Float64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> 
 def _draw(key: np.uint64, images: Int64s, side_minimum: float) -> Float64s:
     """Return a random crop window for each image.
 
-    A window with a rejected aspect ratio is empty and outside of the image.
+    If the aspect ratio is rejected, the function returns an empty window outside of the image.
     """
     width, height, left, top = (uniform(bits(key, draw, images)) for draw in range(4))
     width = side_minimum + (1.0 - side_minimum) * width

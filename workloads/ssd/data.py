@@ -21,16 +21,16 @@ from workloads.ssd import boxes, colours, crops, priors
 from workloads.ssd.settings import SSDOptions
 
 MATCHED_AT_ONCE = 4
-"""Number of images whose objects are matched with priors together."""
+"""Number of images whose objects are matched with priors in one operation."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Random choices for images (b,) of an epoch, and their objects after the crop."""
+    """Random choices for images (b,) of an epoch, and the images' objects after the crop."""
 
     images: Int64s
     pixels: Int64s
-    """(b, 4) left, top, width, height of the crops in pixels."""
+    """Crops (b, 4) as left, top, width, height in pixels."""
     mirrored: Bools
     factors: Float64s
     orders: Int64s
@@ -41,13 +41,13 @@ class Drawn:
 
 @dataclass
 class Filling:
-    """A training batch while threads fill its arrays."""
+    """Training batch whose arrays are being filled by threads."""
 
     arrays: dict[str, Array]
     drawn: Drawn
     epoch: int
     replaced: set[int] = field(default_factory=set)
-    """Slots that contain a replacement for a damaged image. The targets of these slots must not be
+    """Slots whose image replaces a damaged image. The targets of these slots must not be
     overwritten.
     """
     lock: Lock = field(default_factory=Lock)
@@ -95,7 +95,7 @@ class DetectionData(ImageData):
         )
 
     def draw(self, images: Int64s, epoch: int) -> Drawn:
-        """Return all random choices for images (b,) in an epoch."""
+        """Return all random choices for images (b,) in an epoch, and the cropped objects."""
         widths, heights = self.images.width[images], self.images.height[images]
         box, label, ends = self.objects.take(images, widths, heights)
         windows = crops.windows(self.seed, epoch, images, box, ends, self.rule)
@@ -107,7 +107,7 @@ class DetectionData(ImageData):
         )
 
     def _match(self, filling: Filling, group: int) -> None:
-        """Write the prior targets of a group of images."""
+        """Write the targets of the priors for a group of images."""
         drawn = filling.drawn
         first = group * MATCHED_AT_ONCE
         stop = min(first + MATCHED_AT_ONCE, len(drawn.images))
@@ -123,7 +123,7 @@ class DetectionData(ImageData):
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
         """Write image `slot` of a batch.
 
-        If the image is damaged, the replacement image and its targets are written.
+        If the image is damaged, the method writes a replacement image and its targets.
         """
         image_drawn, out = int(filling.drawn.images[slot]), filling.arrays["image"][slot]
 
@@ -142,7 +142,7 @@ class DetectionData(ImageData):
                 filling.arrays["offset"][slot], filling.arrays["label"][slot] = offset[0], label[0]
 
     def _make_image(self, out: UInt8s, drawn: Drawn, index: int, reader: Reader) -> None:
-        """Decode, crop, resize, flip, and jitter an image."""
+        """Decode, crop, resize, flip, and jitter an image, and write it to `out`."""
         left, top, width, height = drawn.pixels[index].tolist()
         part = self.part(
             reader, int(drawn.images[index]), (left, top, width, height), out.shape[:2]
@@ -151,9 +151,9 @@ class DetectionData(ImageData):
         colours.jitter(out, drawn.factors[index].tolist(), drawn.orders[index].tolist())
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
-        """Return the numbers and sizes of the images.
+        """Return the indices and sizes of the images.
 
-        A padding image has the values of image 0.
+        A padding image has the index and size of image 0.
         """
         sizes = {
             "width": self.evaluation_images.width[images],
@@ -162,5 +162,5 @@ class DetectionData(ImageData):
         return {"number": images, **sizes}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """Resize the whole image. The aspect ratio is not preserved."""
+        """Resize the whole image to the size of `out`. The aspect ratio is not preserved."""
         resize_smooth_into(pixels, out)

@@ -1,9 +1,9 @@
 """Conversion of the heads' outputs to detections.
 
 The steps are a score filter, selection of the best candidates of each class, non-maximum
-suppression, and selection of the best detections of each image. The limits are part of the metric
-(reference utils.py, decode_batch). Candidates with equal scores are ordered by class, then by prior
-index.
+suppression, and selection of the best detections of each image. The metric depends on the limits of
+these steps (reference utils.py, decode_batch). Candidates with equal scores are ordered by class,
+then by prior index.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ SCORE_MINIMUM = 0.05
 PER_CLASS = 200
 """Maximum number of best candidates that are kept per class before suppression."""
 SUPPRESSION_IOU = 0.5
-"""IoU with a better kept box from which a box is dropped."""
+"""IoU at which a box is dropped if a better box of the same class was kept."""
 PER_IMAGE = 200
 _ROUNDING = 1e-3
-"""Tolerance of the first filters on logits and scores. The tolerance prevents rounding from
-dropping a candidate.
+"""Tolerance of the first filters on logits and scores. With this tolerance, rounding errors do not
+drop a candidate.
 """
 _AT_ONCE = 256
-"""Number of boxes that suppression compares at a time. With this number, the arrays fit into the L2
-cache.
+"""Number of boxes that non-maximum suppression compares at a time. With 256 boxes, the arrays
+fit into the L2 cache.
 """
 
 
 @dataclass(frozen=True)
 class Detections:
-    """n detections in all images of a batch."""
+    """All n detections in the images of a batch."""
 
     image: Int32s
-    """(n,) index of each detection's image in its batch."""
+    """Index (n,) of each detection's image in the batch."""
     box: Float32s
-    """(n, 4) left, top, right, bottom as fractions of the image.
+    """Boxes (n, 4) as left, top, right, bottom, in fractions of the image.
 
     A box may extend beyond the image.
     """
     label: Int32s
-    """(n,) class of each detection, from 1."""
+    """Class (n,) of each detection, starting at 1."""
     score: Float32s
-    """(n,) softmax scores in descending order within an image."""
+    """Softmax scores (n,), in descending order within an image."""
 
 
 def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
     """Return the detections of a batch.
 
     Args:
-        logits: (B, C + 1, P) class logits, background first.
-        offsets: (B, 4, P) box offsets.
+        logits: Class logits (B, C + 1, P), background first.
+        offsets: Box offsets (B, 4, P).
         priors: The P priors.
     """
     per_image = [
@@ -93,8 +93,8 @@ def _candidates(logits: Float32s) -> tuple[Int64s, Int64s, Float32s]:
 
     The candidates are ordered by class, then by prior. If a class has a score above 0.05, the
     background has a score below 0.95. The softmax is therefore computed only for priors whose
-    largest class logit is close enough to the background logit. In a trained network, there are few
-    such priors.
+    largest class logit is close enough to the background logit. In a trained network, only few
+    priors satisfy this condition.
     """
     least = math.log(SCORE_MINIMUM / (1 - SCORE_MINIMUM)) - _ROUNDING
     largest = logits[1:].max(axis=0)
@@ -117,8 +117,7 @@ def _candidates(logits: Float32s) -> tuple[Int64s, Int64s, Float32s]:
 def _best_of_classes(label: Int64s, score: Float32s) -> Int64s:
     """Return the indices of the candidates that are among the best 200 of their class.
 
-    The candidates (n,) must be ordered by class, then by prior. The returned indices are in
-    ascending order.
+    The candidates (n,) must be ordered by class, then by prior. The indices are in ascending order.
     """
     counts = np.bincount(label)
     ends = np.cumsum(counts)
@@ -134,9 +133,9 @@ def _best_of_classes(label: Int64s, score: Float32s) -> Int64s:
 def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
     """Return the indices of the boxes (n, 4) that non-maximum suppression keeps.
 
-    The boxes must be sorted, best first. A box is dropped if its IoU with a better kept box of the
-    same class is 0.5 or more. The search ends after 200 kept boxes, because worse boxes cannot
-    change the result.
+    The boxes must be sorted, with the best box first. A box is dropped if its IoU with a better
+    kept box of the same class is 0.5 or more. The search ends after 200 kept boxes, because worse
+    boxes cannot change the detections of the image.
     """
     kept = np.zeros(0, np.int64)
     for first in range(0, len(boxes), _AT_ONCE):
@@ -144,7 +143,8 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
         rows = rows[~_clash(boxes, labels, rows, kept).any(axis=1)]
         clash = np.triu(_clash(boxes, labels, rows, rows), 1)
         alive = np.ones(len(rows), bool)
-        # Only a box that overlaps a later box too much can suppress a box.
+        # Only a box that clashes with a later box can suppress a box. The loop therefore skips all
+        # other boxes.
         for number in np.flatnonzero(clash.any(axis=1)):
             if alive[number]:
                 alive &= ~clash[number]
@@ -155,7 +155,7 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
 
 
 def _clash(boxes: Float32s, labels: Int64s, first: Int64s, second: Int64s) -> Bools:
-    """Return whether box `first` suppresses box `second` or vice versa, (n, m).
+    """Return whether boxes `first` and boxes `second` suppress each other, (n, m).
 
     Two boxes suppress each other if they have the same class and an IoU of 0.5 or more. `first`
     (n,) and `second` (m,) are indices into `boxes`.

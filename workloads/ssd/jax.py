@@ -1,7 +1,8 @@
 """SSD on a ResNet-34 trunk in JAX, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C classes without
-background, P priors. network.py lists the names of parameters and running statistics.
+The shapes use these symbols: B images of a replica, H × W pixels, h × w cells of a feature map, C
+classes without background, P priors. network.py lists the names of parameters and running
+statistics.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Detector(Layers):
     def __call__(self, images: jax.Array, training: bool) -> tuple[jax.Array, jax.Array]:
         """Return the box offsets and class logits of the images.
 
-        If `training` is set, the running statistics are updated.
+        With `training`, the running statistics are updated.
         """
         self.training, layers = training, self.layers
         x = self.trunk(self.normalised(images, network.MEAN, network.STANDARD_DEVIATION), layers)
@@ -62,10 +63,10 @@ def detection_loss(
 ) -> jax.Array:
     """Return the sum of the images' losses.
 
-    For each image, the smooth L1 loss of the positives' offsets is added to the cross-entropy of
-    the positives and of mined negatives. The sum is divided by the number of positives. The loss of
-    an image without positives is 0. The mined negatives are the negatives with the largest
-    cross-entropy. Each positive has `options.negatives_per_positive` mined negatives.
+    The loss of an image is the smooth L1 loss of the positives' offsets plus the cross-entropy of
+    the positives and the mined negatives, divided by the number of positives. The loss of an image
+    without positives is 0. The mined negatives are the negatives with the largest cross-entropy.
+    Each positive has `options.negatives_per_positive` mined negatives.
 
     `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) contains the target
     offsets, and `labels` (B, P) is 0 for background.
@@ -76,8 +77,8 @@ def detection_loss(
     entropy = -(
         jax.nn.one_hot(labels, logits.shape[1], axis=1) * jax.nn.log_softmax(logits, axis=1)
     ).sum(1)
-    # All priors are sorted, so that no shape depends on the labels. Positives are last. Priors with
-    # equal cross-entropy are ordered by index.
+    # All priors are sorted, so that no shape depends on the labels. The positives come last. Priors
+    # with equal cross-entropy are ordered by index.
     hardest, _ = jax.lax.top_k(jnp.where(positive, -1.0, entropy), priors)
     negatives = jnp.where(jnp.arange(priors) < mined[:, None], hardest, 0.0)
     of_boxes = smooth_l1(offsets - wanted, 1.0).sum(1)
@@ -88,7 +89,7 @@ def detection_loss(
 def _planes(x: jax.Array, count: int) -> jax.Array:
     """Rearrange a head's outputs (B, h, w, count · k) as (B, count, k · h · w).
 
-    The map has k box shapes per cell.
+    k is the number of box shapes per cell of the feature map.
 
     In the channels, the outer index is the coordinate (or class), and the inner index is the box
     shape. Priors are ordered by box shape, then by row, then by column.
@@ -97,7 +98,10 @@ def _planes(x: jax.Array, count: int) -> jax.Array:
 
 
 class SSDTrainer(ImageTrainer):
-    """SSD trainer for one device. Several processes sum their gradients."""
+    """SSD trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: SSD
     inputs = ("image", "offset", "label")
@@ -116,7 +120,7 @@ class SSDTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
         """Return the `detection_loss` of a batch.
 
-        The loss is computed in fp32 for all network precisions.
+        The loss is computed in fp32, even if the network uses a lower precision.
         """
         offsets, logits = model(batch["image"], training=True)
         return detection_loss(

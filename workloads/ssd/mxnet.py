@@ -1,7 +1,7 @@
 """SSD on a ResNet-34 trunk in MXNet.
 
-Shapes: B images of a replica, S pixels per side, C classes without background, P priors. network.py
-lists the names of parameters and running statistics.
+The shapes use these symbols: B images of a replica, S pixels per side, C classes without
+background, P priors. network.py lists the names of parameters and running statistics.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Detector(ImageModel):
     ) -> list[Tensor]:
         """Return the outputs of both heads, computed by a single convolution.
 
-        The output channels are padded to full oneDNN blocks, which makes oneDNN three times as
-        fast.
+        The output channels are padded to full oneDNN blocks, which makes the convolution three
+        times as fast.
         """
         F = self.F
         empty = -(box.outputs + classes.outputs) % BLOCK
@@ -89,10 +89,10 @@ def detection_loss(
 ) -> Tensor:
     """Return the sum of the images' losses, (1,).
 
-    For each image, the smooth L1 loss of the positives' offsets is added to the cross-entropy of
-    the positives and of mined negatives. The sum is divided by the number of positives. The loss of
-    an image without positives is 0. The mined negatives are the negatives with the largest
-    cross-entropy. Each positive has `options.negatives_per_positive` mined negatives.
+    The loss of an image is the smooth L1 loss of the positives' offsets plus the cross-entropy of
+    the positives and the mined negatives, divided by the number of positives. The loss of an image
+    without positives is 0. The mined negatives are the negatives with the largest cross-entropy.
+    Each positive has `options.negatives_per_positive` mined negatives.
 
     `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) contains the target
     offsets, and `labels` (B, P) is 0 for background.
@@ -108,10 +108,10 @@ def detection_loss(
 
 
 def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
-    """Return 1 for the `mined` (B, 1) hardest negatives, otherwise 0, as (B, P).
+    """Return 1 for the hardest negatives, otherwise 0, as (B, P).
 
-    The hardest negatives have the largest cross-entropy. Priors with equal cross-entropy are
-    ordered by index.
+    `mined` (B, 1) is the number of hardest negatives per image. The hardest negatives have the
+    largest cross-entropy. Priors with equal cross-entropy are ordered by index.
     """
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
     last = F.pick(
@@ -138,7 +138,7 @@ class SSDTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
         """Return the `detection_loss` of a batch.
 
-        The loss is computed in fp32 for all network precisions.
+        The loss is computed in fp32, even if the network uses a lower precision.
         """
         offsets, logits = model(batch["image"])
         options, priors = self.workload.options, len(self.workload.priors)

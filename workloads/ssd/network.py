@@ -1,11 +1,12 @@
-"""SSD on a ResNet-34 trunk: layers of the extra maps and the heads.
+"""SSD on a ResNet-34 trunk: layers of the extra feature maps and the heads.
 
 This module does not depend on a framework.
 
 The trunk (`workloads.common.networks.residual`) ends after conv4_x (`layer3`). The first block of
-conv4_x has stride 1, including its shortcut, so the first map is 38×38. Five pairs of convolutions
-with bias and ReLU, without batch norm, compute the coarser maps. Each map has two heads without
-ReLU: a 3×3 convolution for the box offsets and a 3×3 convolution for the class logits.
+conv4_x has stride 1, including its shortcut, so the first feature map is 38×38. Five pairs of
+convolutions with bias and ReLU, without batch norm, compute the coarser maps. Each map has two
+heads without ReLU: a 3×3 convolution for the box offsets and a 3×3 convolution for the class
+logits.
 
 In the channels of a head, the coordinate (or class) is the outermost index, followed by the box
 shapes of a cell. An output (B, 4·k, H, W) that is reshaped to (B, 4, k·H·W) is therefore in the
@@ -27,8 +28,8 @@ from workloads.ssd.priors import shapes_per_cell
 
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-"""Weight of the new batch statistic in the running statistic (PyTorch's default, as in the
-reference).
+"""Weight of the statistic of the current batch in the running statistic (PyTorch's default, as
+in the reference).
 """
 MEAN = (0.485, 0.456, 0.406)
 STANDARD_DEVIATION = (0.229, 0.224, 0.225)
@@ -39,13 +40,15 @@ STANDARD_DEVIATION (reference utils.py).
 
 @dataclass(frozen=True)
 class Network(Trunk):
-    """The trunk, the extra layers, and the heads.
+    """Layers of the trunk, the extra layers, and the heads.
 
-    The map of the trunk and the map of each extra layer have heads.
+    The feature map of the trunk and the feature map of each extra layer have heads.
     """
 
     extras: tuple[tuple[Convolution, Convolution], ...]
-    """Pairs of convolutions that compute the coarser maps. ReLU follows each convolution."""
+    """Pairs of convolutions that compute the coarser feature maps. A ReLU follows each
+    convolution.
+    """
     box_heads: tuple[Convolution, ...]
     class_heads: tuple[Convolution, ...]
     classes: int
@@ -67,7 +70,7 @@ def build(model: Mapping[str, Json]) -> Network:
     Args:
         model: Settings of the model: `blocks`, `widths`, and `strides` of the stages of the trunk;
             `extras`, (inner channels, outputs, stride, padding) of each coarser map; `ratios` (see
-            priors.py); `classes` without background.
+            priors.py); `classes`, the number of classes without background.
     """
     trunk = residual.build_trunk("basic", model["blocks"], model["widths"], model["strides"])
     extras, channels = [], [trunk.features]
@@ -94,7 +97,7 @@ def build(model: Mapping[str, Json]) -> Network:
 def map_sizes(network: Network, image_size: int) -> list[int]:
     """Return the cells per side of each map: 38, 19, 10, 5, 3, 1 for 300 pixels.
 
-    The result must equal the setting `map_sizes` of the priors.
+    The list must equal the setting `map_sizes` of the priors.
     """
     *_, (_, side) = residual.map_sizes(network, image_size)
     sizes = [side]
@@ -116,7 +119,7 @@ def statistics(network: Network) -> Shapes:
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Return the number of trained parameters in each component.
+    """Return the number of trained parameters in each component of the network.
 
     The components are `backbone`, `extras`, `box_heads`, and `class_heads`. The reference has
     19,972,534 parameters in total.
@@ -135,8 +138,8 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     The initial weights of the trunk are used only if no published weights replace them. The trunk's
     convolutions are normal with variance 2 / (outputs · kernel²), as in torchvision's resnet.py,
     and batch norms have scale 1 and shift 0. Weights of extra layers and heads are Xavier uniform.
-    The biases of extra layers and heads are uniform in ±1 / √fan-in, PyTorch's default for
-    convolutions, which the reference does not change (ssd300.py).
+    The biases of extra layers and heads are uniform in ±1 / √fan-in. This distribution is PyTorch's
+    default for convolutions, which the reference does not change (ssd300.py).
     """
     for layer in network.trunk_convolutions:
         yield from residual.normed_weights(

@@ -1,9 +1,10 @@
 """Prior boxes of SSD: fixed boxes to which the network predicts offsets.
 
-The priors have the same order as the head outputs: maps from fine to coarse, then the box shapes of
-a map, then rows, then columns. Let s be the scale of a map and s' the scale of the next map. The
-box shapes of the map are a square with side s, a square with side √(s·s'), and two boxes for each
-extra ratio a. These two boxes are the wide box (s√a, s/√a) and the tall box (s/√a, s√a).
+The priors have the same order as the head outputs: feature maps from fine to coarse, then the box
+shapes of a map, then rows, then columns. Let s be the scale of a feature map and s' the scale of
+the next map. The box shapes of the map are a square with side s, a square with side √(s·s'), and
+two boxes for each extra ratio a. The two boxes for a are the wide box (s√a, s/√a) and the tall box
+(s/√a, s√a).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from workloads.api import Json
 from workloads.common.arrays import Float32s, Float64s
 
 VARIANCES = (0.1, 0.2)
-"""Divisors of the center offsets and the size offsets (reference utils.py)."""
+"""Divisors of the offsets of the center and of the offsets of the size (reference utils.py)."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,13 @@ class Priors:
     """P prior boxes as arrays (4, P), in fractions of the image's width and height."""
 
     centres: Float32s
-    """Center x, center y, width, and height of each box, clamped to 0 … 1."""
+    """Center x, center y, width, and height of each prior, clamped to 0 … 1."""
     corners: Float32s
-    """Left, top, right, and bottom of the same boxes. Some boxes extend beyond the image.
+    """Left, top, right, and bottom of each prior. Some priors extend beyond the image.
 
     The corners are computed in float32 from the float32 centers, like the reference's
-    `DefaultBoxes` (utils.py). The rounding determines which of two equally overlapping priors is
-    matched.
+    `DefaultBoxes` (utils.py). If two priors overlap an object equally, the rounding determines
+    which prior is matched.
     """
 
     def __len__(self) -> int:
@@ -70,7 +71,7 @@ def count(model: Mapping[str, Json]) -> int:
 def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[float, float]]]]:
     """Yield the cells per side, the cells in the image, and the box shapes of each map.
 
-    A box shape is (width, height).
+    A box shape is the pair (width, height).
     """
     image_size = float(model["image_size"])
     scales = [float(scale) / image_size for scale in model["scales"]]
@@ -89,7 +90,7 @@ def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[fl
 def _map_boxes(size: int, cells: float, shapes: list[tuple[float, float]]) -> Float64s:
     """Return the prior boxes of a map, (shapes · size², 4).
 
-    A box is center x, center y, width, height.
+    A box is (center x, center y, width, height).
     """
     middle = (np.arange(size) + 0.5) / cells
     boxes = np.empty((len(shapes), size, size, 4))

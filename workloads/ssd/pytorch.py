@@ -1,8 +1,8 @@
 """SSD on a ResNet-34 trunk in PyTorch, in channels-last layout.
 
-Shapes: B images of a replica, S pixels per side, C classes without background, P priors. Images are
-uint8 (B, S, S, 3) and are normalized on the device. network.py lists the names of parameters and
-running statistics.
+The shapes use these symbols: B images of a replica, S pixels per side, C classes without
+background, P priors. Images are uint8 (B, S, S, 3) and are normalized on the device. network.py
+lists the names of parameters and running statistics.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATC
 
 
 class Extra(nn.Module):
-    """A 1×1 and a 3×3 convolution, each with ReLU, that compute the next coarser map."""
+    """A 1×1 and a 3×3 convolution with ReLU, which compute the next coarser feature map."""
 
     def __init__(self, pair: tuple[network.Convolution, network.Convolution]) -> None:
         super().__init__()
         self.conv1, self.conv2 = (convolution(layer) for layer in pair)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the next coarser map."""
+        """Return the next coarser feature map."""
         return F.relu(self.conv2(F.relu(self.conv1(x), inplace=True)), inplace=True)
 
 
@@ -76,10 +76,10 @@ def detection_loss(
 ) -> Tensor:
     """Return the sum of the images' losses.
 
-    For each image, the smooth L1 loss of the positives' offsets is added to the cross-entropy of
-    the positives and of mined negatives. The sum is divided by the number of positives. The loss of
-    an image without positives is 0. The mined negatives are the negatives with the largest
-    cross-entropy. Each positive has `options.negatives_per_positive` mined negatives.
+    The loss of an image is the smooth L1 loss of the positives' offsets plus the cross-entropy of
+    the positives and the mined negatives, divided by the number of positives. The loss of an image
+    without positives is 0. The mined negatives are the negatives with the largest cross-entropy.
+    Each positive has `options.negatives_per_positive` mined negatives.
 
     `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) contains the target
     offsets, and `labels` (B, P) is 0 for background.
@@ -88,7 +88,7 @@ def detection_loss(
     count = positive.sum(1)
     entropy = F.cross_entropy(logits, labels, reduction="none")
     with torch.no_grad():
-        # Positives are last. Priors with equal cross-entropy are ordered by index.
+        # The positives come last. Priors with equal cross-entropy are ordered by index.
         ranked = entropy.masked_fill(positive, -1.0).argsort(dim=1, descending=True, stable=True)
         mined = (options.negatives_per_positive * count).minimum((~positive).sum(1))
         place = torch.arange(labels.shape[1], device=labels.device)
@@ -110,7 +110,7 @@ class SSDTrainer(ImageTrainer):
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the `detection_loss` of a batch.
 
-        The loss is computed in fp32 for all network precisions.
+        The loss is computed in fp32, even if the network uses a lower precision.
         """
         with self.autocast():
             offsets, logits = model(batch["image"])

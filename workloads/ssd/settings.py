@@ -54,7 +54,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 }
 """Smaller model for demos (docs/reference/workloads/ssd.md).
 
-In the demo, half of the images are cropped, without a check of the IoU.
+In the demo, half of the images are cropped, without a minimum IoU.
 """
 
 

@@ -11,9 +11,9 @@ from workloads.ssd import priors
 
 
 class SyntheticDetectionData(SyntheticData):
-    """Synthetic batches with the same arrays as `DetectionData`.
+    """Synthetic batches with the arrays `image`, `offset`, and `label`.
 
-    The arrays are `image`, `offset`, and `label`.
+    Batches of `DetectionData` have the same arrays.
     """
 
     BATCHES = 2

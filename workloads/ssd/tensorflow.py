@@ -1,7 +1,8 @@
 """SSD on a ResNet-34 trunk in TensorFlow, in NHWC layout.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C classes without
-background, P priors. network.py lists the names of parameters and running statistics.
+The shapes use these symbols: B images of a replica, H × W pixels, h × w cells of a feature map, C
+classes without background, P priors. network.py lists the names of parameters and running
+statistics.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Detector(ImageModel):
     def __call__(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the box offsets and class logits of the images.
 
-        If `training` is set, the running statistics are updated.
+        With `training`, the running statistics are updated.
         """
         mean, deviation = tf.constant(network.MEAN), tf.constant(network.STANDARD_DEVIATION)
         x = tf.cast(
@@ -53,7 +54,7 @@ class Detector(ImageModel):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a feature map.
 
-        The map has k box shapes per cell.
+        k is the number of box shapes per cell of the feature map.
 
         In the channels, the outer index is the coordinate (or class), and the inner index is the
         box shape. Priors are ordered by box shape, then by row, then by column.
@@ -78,24 +79,25 @@ def detection_loss(
 ) -> tf.Tensor:
     """Return the sum of the images' losses.
 
-    For each image, the smooth L1 loss of the positives' offsets is added to the cross-entropy of
-    the positives and of mined negatives. The sum is divided by the number of positives. The loss of
-    an image without positives is 0. The mined negatives are the negatives with the largest
-    cross-entropy. Each positive has `options.negatives_per_positive` mined negatives.
+    The loss of an image is the smooth L1 loss of the positives' offsets plus the cross-entropy of
+    the positives and the mined negatives, divided by the number of positives. The loss of an image
+    without positives is 0. The mined negatives are the negatives with the largest cross-entropy.
+    Each positive has `options.negatives_per_positive` mined negatives.
 
     `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) contains the target
     offsets, and `labels` (B, P) is 0 for background.
 
-    If `static` is set, all negatives are sorted, so that no shape depends on the labels. XLA
-    requires static shapes, and on a GPU the host does not have to wait. If `static` is not set,
-    only the required number of negatives is selected, which saves 2 % of the demo's time on a CPU.
+    With `static`, all negatives are sorted, so that no shape depends on the labels. XLA requires
+    static shapes. On a GPU, static shapes avoid that the host waits for the device. Without
+    `static`, only the required number of negatives is selected, which saves 2 % of the demo's time
+    on a CPU.
     """
     positive = labels > 0
     count = tf.reduce_sum(tf.cast(positive, tf.int32), 1)
     priors = labels.shape[1]
     mined = tf.minimum(options.negatives_per_positive * count, priors - count)
     entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    # Positives are last. Priors with equal cross-entropy are ordered by index.
+    # The positives come last. Priors with equal cross-entropy are ordered by index.
     most = priors if static else tf.reduce_max(mined)
     hardest = tf.math.top_k(tf.where(positive, -1.0, entropy), most).values
     negatives = tf.where(tf.range(most) < mined[:, None], hardest, 0.0)
@@ -109,7 +111,10 @@ def detection_loss(
 
 
 class SSDTrainer(ImageTrainer):
-    """SSD trainer for one device. Several processes sum their gradients."""
+    """SSD trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: SSD
     inputs = ("image", "offset", "label")
@@ -121,7 +126,7 @@ class SSDTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the `detection_loss` of a batch.
 
-        The loss is computed in fp32 for all network precisions.
+        The loss is computed in fp32, even if the network uses a lower precision.
         """
         offsets, logits = model(batch["image"], training=True)
         static = self.compiled or self.on_gpu

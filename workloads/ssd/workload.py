@@ -91,9 +91,9 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of activation values for an image.
+        """Return the number of activations for an image.
 
-        At 300 pixels in fp32, the activations have 81 MB.
+        At 300 pixels in fp32, the activations need 81 MB.
         """
         size = int(settings.model["image_size"])
         return residual.activation_values(network.build(settings.model), size, size)
@@ -102,7 +102,7 @@ class SSD(DetectionWorkload):
     # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate: SSD's warm-up, then steps or half a cosine."""
+        """Return the learning rate: SSD's warm-up, then step decay or cosine decay."""
         values = self.options
         if (
             values.plateau == "last_warmup_rate"
@@ -123,9 +123,9 @@ class SSD(DetectionWorkload):
         return [self._step_of(int(iteration)) for iteration in values.decay_boundaries]
 
     def _step_of(self, iteration: int) -> int:
-        """Return the step, from 0, that corresponds to a step of the v0.5 reference.
+        """Return the step that corresponds to a step of the v0.5 reference.
 
-        A step of the reference has 32 images.
+        Step numbers start at 0. A step of the v0.5 reference has 32 images.
         """
         return iteration * 32 // self.settings.global_batch_size
 
@@ -138,11 +138,11 @@ class SSD(DetectionWorkload):
         return [round(step / self.steps_per_epoch, 2) for step in self.decay_steps]
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Return the steps after which to evaluate.
+        """Return the numbers of completed steps after which the model is evaluated.
 
-        Evaluations follow every `evaluation_interval_epochs` epochs. If this interval is 0, the
-        list of evaluations in the round is used. After the last entry of the list, evaluations
-        continue at the distance of the last two entries.
+        The model is evaluated every `evaluation_interval_epochs` epochs. If this interval is 0, the
+        round lists the evaluations. After the end of the list, the last interval of the list is
+        repeated.
 
         Raises:
             ValueError: The hyperparameter set has no interval, and the round lists no evaluations.
@@ -199,18 +199,19 @@ class SSD(DetectionWorkload):
         return kind(self.settings, self.dataset_info, worker, seed)
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return the detections of an evaluation batch, and the numbers of its images.
+        """Return the detections of an evaluation batch, and the indices of its images.
 
         The detections are concatenated, without detections of padding images.
 
         Args:
-            batch: Batch with `number` (B,) of each image in the validation set, `width` and
-                `height` in pixels, and `valid`.
-            outputs: `logits` (B, C + 1, P) and `offsets` (B, 4, P).
+            batch: Batch with `number` (B,), the index of each image in the validation set, `width`
+                and `height` in pixels, and `valid`.
+            outputs: Outputs of the trainer: `logits` (B, C + 1, P) and `offsets` (B, 4, P).
 
         Returns:
-            `seen` (b,) contains the numbers of the images. For n detections: `number` (n,), `box`
-            (n, 4) as left, top, width, height in pixels, `label` (n,) from 1, `score` (n,).
+            `seen` (b,) contains the indices of the images. All other arrays contain the n
+            detections of the batch: `number` (n,), `box` (n, 4) as left, top, width, height in
+            pixels, `label` (n,) from 1, `score` (n,).
         """
         valid = batch.arrays["valid"]
         logits, offsets = outputs["logits"], outputs["offsets"]
@@ -234,7 +235,7 @@ class SSD(DetectionWorkload):
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Return the COCO AP of boxes.
 
-        Raises ValueError unless each validation image was evaluated exactly once.
+        The method raises ValueError unless each validation image was evaluated exactly once.
         """
         count = self.dataset_info.evaluation_samples
         check_evaluation_coverage(results["seen"], count, "images")
@@ -266,7 +267,7 @@ class SSD(DetectionWorkload):
 
 
 def _continued(numbers: Sequence[int]) -> Iterator[int]:
-    """Yield the numbers, and continue them at the distance of the last two numbers."""
+    """Yield `numbers`, and continue them at the distance of the last two numbers."""
     return itertools.chain(
         numbers, itertools.count(2 * numbers[-1] - numbers[-2], numbers[-1] - numbers[-2])
     )

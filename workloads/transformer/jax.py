@@ -1,7 +1,7 @@
 """The Transformer in JAX.
 
-Matrix products use the activations' type, and all operations between the products use fp32. Padding
-positions are computed like words.
+Matrix products use the data type of the activations, and all operations between the products use
+fp32. Padding positions are computed in the same way as tokens.
 
 network.py describes the shapes and the names of parameters. A sequence has L positions, and a beam
 search has N = B · K rows.
@@ -25,18 +25,18 @@ from workloads.transformer import network
 from workloads.transformer.workload import Transformer
 
 NOT_SEEN = -1e9
-"""Value added to masked attention scores (reference model_utils.py)."""
+"""Number added to masked attention scores (reference model_utils.py)."""
 Parts = tuple[jax.Array, ...]
-"""Queries, keys, and values, or a subset of the three, (B, H, L, e) each."""
+"""Queries, keys, and values, or only some of these tensors, (B, H, L, e) each."""
 
 
 class Translator(Model):
-    """The translation network with its weights."""
+    """Translation network with its weights."""
 
     def __init__(self, weights: Values, sizes: network.Network, dtype: Any) -> None:
         """Create the network.
 
-        `dtype` is the data type of the factors of matrix products.
+        `dtype` is the data type of both inputs of matrix products.
         """
         super().__init__(weights, {})
         self.sizes, self.dtype = sizes, dtype
@@ -50,7 +50,7 @@ class Translator(Model):
     def linear(self, name: str, x: jax.Array) -> jax.Array:
         """Apply the linear layer `name` without its bias to x (…, inputs).
 
-        The result is fp32 (…, outputs).
+        The returned array is fp32 (…, outputs).
         """
         return product(x, self.weights[f"{name}.weight"], self.dtype)
 
@@ -61,23 +61,23 @@ class Translator(Model):
         return centered * inverse * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
     def dropped(self, x: jax.Array, label: str) -> jax.Array:
-        """Apply dropout to x (B, L, …)."""
+        """Apply dropout with the mask `label` to x (B, L, …)."""
         if self.masks is None:
             return x
         return x * self.masks[label].reshape(x.shape)
 
     def embed(self, words: jax.Array) -> jax.Array:
-        """Return the embeddings (…, d) of words (…).
+        """Return the embeddings (…, d) of tokens (…).
 
-        Padding, which precedes the first word of a target, is embedded as zeros.
+        The embedding of padding is zeros. Padding precedes the first token of a target.
         """
         rows = self.weights["embedding.weight"][words]
         return rows * jnp.where(words != PAD, self.sizes.scale, 0.0)[..., None]
 
     def encode(self, x: jax.Array, seen: jax.Array) -> jax.Array:
-        """Return the encoder's outputs, the memory (B, S, d).
+        """Return the encoder's outputs (B, S, d), which are called the memory.
 
-        The argument x contains embedded words with position encodings (B, S, d).
+        The argument x contains embedded tokens with position encodings (B, S, d).
         """
         x = self.dropped(x, "source/embedding")
         for layer in self.layers("encoder"):
@@ -88,13 +88,13 @@ class Translator(Model):
     def decode(self, x: jax.Array, memory: jax.Array, seen: jax.Array) -> jax.Array:
         """Return logits (B, T, V), for all positions at once.
 
-        The argument x contains embedded words with position encodings (B, T, d).
+        The argument x contains embedded tokens with position encodings (B, T, d).
         """
         x = self.dropped(x, "target/embedding")
         places = jnp.arange(x.shape[1])
         earlier = not_seen(
             places <= places[:, None]
-        )  # padding follows the words, so the causal mask also hides the padding
+        )  # Padding follows the tokens, so the causal mask also hides the padding.
         for layer in self.layers("decoder"):
             x = self.attended(x, f"{layer}.self", self.self_attention_parts(layer, x), earlier)
             x = self.attended(
@@ -104,9 +104,9 @@ class Translator(Model):
         return self.classify(x)
 
     def heads(self, name: str, x: jax.Array, parts: int) -> Parts:
-        """Apply the linear layer `name` to x (B, L, d), and split the result.
+        """Apply the linear layer `name` to x (B, L, d), and split the output.
 
-        The split result consists of `parts` tensors (B, H, L, e).
+        The method returns `parts` tensors (B, H, L, e).
         """
         y = (
             self.linear(name, x)
@@ -121,12 +121,12 @@ class Translator(Model):
         return self.heads(f"{name}.query_key_value", self.norm(f"{name}.norm", x), 3)
 
     def asked(self, layer: str, x: jax.Array) -> Parts:
-        """Return the queries of x (B, T, d) for attention to the memory."""
+        """Return the queries of x (B, T, d) for attention to the encoder's outputs."""
         name = f"{layer}.cross_attention"
         return self.heads(f"{name}.query", self.norm(f"{name}.norm", x), 1)
 
     def remembered(self, layer: str, memory: jax.Array) -> Parts:
-        """Return the keys and values of the memory (B, S, d)."""
+        """Return the keys and values of the encoder's outputs (B, S, d)."""
         return self.heads(f"{layer}.cross_attention.key_value", memory, 2)
 
     def attended(self, x: jax.Array, name: str, parts: Parts, seen: jax.Array) -> jax.Array:
@@ -177,7 +177,10 @@ def within(lengths: jax.Array, places: int) -> jax.Array:
 
 
 class TransformerTrainer(TextTrainer):
-    """Transformer trainer for one device. Several processes sum their gradients."""
+    """Transformer trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: Transformer
 
@@ -194,7 +197,7 @@ class TransformerTrainer(TextTrainer):
     def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
         """Return the cross-entropy with smoothed labels, minus its minimum.
 
-        The loss is summed over the target tokens.
+        The cross-entropy is summed over the target tokens.
         """
         logits = self.logits(model, batch, self._masks(batch) if self.sizes.dropout else None)
         least = self.workload.least_loss * (batch["label"] != PAD).sum()
@@ -205,8 +208,8 @@ class TransformerTrainer(TextTrainer):
     ) -> jax.Array:
         model.masks = masks
         source, target = batch["source"], batch["target"]
-        # Source and target words share a single embedding look-up, because the gradient of each
-        # look-up is an array as large as the table.
+        # Source and target tokens share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the embedding table.
         both = jnp.split(model.embed(jnp.concatenate([source, target], 1)), [source.shape[1]], 1)
         embedded, previous = (x + self.positions[: x.shape[1]] for x in both)
         seen = within(batch["source_length"], source.shape[1])
@@ -215,7 +218,7 @@ class TransformerTrainer(TextTrainer):
     def _masks(self, batch: Mapping[str, jax.Array]) -> Masks:
         """Return the dropout masks of a batch.
 
-        Masks of attention weights are drawn as S · H values for each query.
+        A mask of attention weights is drawn as S · H factors per query.
         """
         edge = {side: batch[side].shape[1] for side in ("source", "target")}
         widths: dict[str, dict[str, int]] = {side: {} for side in edge}
@@ -236,7 +239,7 @@ class TransformerTrainer(TextTrainer):
     def encoded(
         self, weights: Values, source: jax.Array, lengths: jax.Array
     ) -> tuple[list[Parts], jax.Array]:
-        """Return the source's keys and values for each layer, and the padding mask.
+        """Return the source's keys and values for each decoder layer, and the padding mask.
 
         The padding mask (B, 1, 1, S) is added to attention scores.
         """
@@ -245,7 +248,7 @@ class TransformerTrainer(TextTrainer):
         return [model.remembered(layer, memory) for layer in model.layers("decoder")], seen
 
     def begun(self, rows: int) -> list[Array]:
-        """Return zeros for the keys and values of each layer, (N, 2, H, ROOM, e)."""
+        """Return zeros for the keys and values of each decoder layer, (N, 2, H, ROOM, e)."""
         heads = self.sizes.heads
         shape = (rows, 2, heads, ROOM, self.sizes.hidden // heads)
         return [np.zeros(shape, self.dtype) for _ in range(self.sizes.layers)]
@@ -266,8 +269,8 @@ class TransformerTrainer(TextTrainer):
             past = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), position, 3)
             after.append(past)
             x = model.attended(x, f"{layer}.self", (query, past[:, 0], past[:, 1]), unsaid)
-            # The hypotheses of a sentence are adjacent rows, so a single attention to the sentence
-            # serves all of them.
+            # The hypotheses of a sentence are adjacent rows, so a single attention operation per
+            # sentence computes all hypotheses.
             y = x.reshape(len(seen), -1, x.shape[2])
             y = model.attended(y, f"{layer}.cross", model.asked(layer, y) + source, seen)
             x = model.fed_forward(y.reshape(x.shape), layer)

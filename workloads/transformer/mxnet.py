@@ -1,8 +1,8 @@
 """The Transformer in MXNet: graphs with fixed shapes for padded sentences.
 
 network.py describes the shapes and the names of parameters. A sequence has L positions including
-padding, and a beam search has N = B · K rows. Padding positions are computed like words. Padding
-positions do not change the results, because they are masked as keys and as labels.
+padding, and a beam search has N = B · K rows. Padding positions are computed in the same way as
+tokens. Padding positions do not change the results, because they are masked as keys and as labels.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from workloads.transformer import network
 from workloads.transformer.workload import Transformer
 
 MASKED_SCORE = -1e9
-"""Value added to the attention scores of masked keys (reference model/model_utils.py)."""
+"""Number added to the attention scores of masked keys (reference model/model_utils.py)."""
 PLACES = 16
-"""Initial number of words for which a beam search allocates memory.
+"""Initial number of tokens for which a beam search allocates memory.
 
-Whenever the memory is full, the number is doubled.
+Whenever the memory is full, the number of tokens is doubled.
 """
 
 
@@ -46,7 +46,8 @@ class Layers(Model):
     def constants(self) -> dict[str, Array]:
         """Return the position encodings and the causal mask.
 
-        The names are `positions` (longest, d) and `later` (longest, longest).
+        The position encodings are `positions` (longest, d), and the causal mask is `later`
+        (longest, longest).
         """
         later = np.triu(np.full((self.longest, self.longest), MASKED_SCORE, np.float32), 1)
         return {"positions": network.positions(self.longest, self.sizes.hidden), "later": later}
@@ -78,15 +79,15 @@ class Layers(Model):
     # ------------------------------------------------------------------------------------------
 
     def look_up(self, words: Tensor) -> Tensor:
-        """Return the embedding table's rows (…, d) for words (…)."""
+        """Return the rows (…, d) of the embedding table for tokens (…)."""
         F = self.F
         sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
         return F.Embedding(words, self.arrays["embedding.weight"], **sizes)
 
     def embed(self, words: Tensor, rows: Tensor) -> Tensor:
-        """Return the embeddings (…, d) of words (…) from their table rows (…, d).
+        """Return the embeddings (…, d) of tokens (…) from their table rows (…, d).
 
-        Padding, which precedes the first word of a target, is embedded as zeros.
+        The embedding of padding is zeros. Padding precedes the first token of a target.
         """
         F = self.F
         factors = F.cast(words != PAD, "float32") * self.sizes.scale
@@ -95,7 +96,7 @@ class Layers(Model):
     def placed(self, batch: Inputs, side: str, rows: Tensor) -> Tensor:
         """Return the embeddings of a sequence from its table rows (B, L, d).
 
-        Position encodings are added, and dropout is applied.
+        The method adds position encodings and applies dropout.
         """
         F = self.F
         x = self.embed(batch[side], rows)
@@ -104,7 +105,7 @@ class Layers(Model):
         return self.dropped(batch, x, f"{side}/embedding")
 
     def encode(self, batch: Inputs, rows: Tensor) -> Tensor:
-        """Return the encoder's outputs, the memory (B, S, d).
+        """Return the encoder's outputs (B, S, d), which are called the memory.
 
         `batch` contains `source` and its `padding` (B, S). `rows` contains the table rows of the
         source (B, S, d).
@@ -132,9 +133,9 @@ class Layers(Model):
         return self.norm("decoder_norm", x)
 
     def later(self, words: Tensor) -> Tensor:
-        """Return the causal mask (1, 1, T, T) that is added to scores of words (B, T).
+        """Return the causal mask (1, 1, T, T) that is added to scores of tokens (B, T).
 
-        Padding follows the words, so the causal mask also hides the padding from the words.
+        Padding follows the tokens, so the causal mask also hides the padding from the tokens.
         """
         F = self.F
         hidden = F.slice_like(
@@ -191,7 +192,7 @@ class Layers(Model):
         return x + self.dropped(batch, self.linear(f"{name}.outer", inner), f"{layer}/feed_forward")
 
     def dropped(self, batch: Inputs, x: Tensor, label: str) -> Tensor:
-        """Apply dropout to x if the batch contains a mask with this label."""
+        """Apply dropout to x if the batch contains a dropout mask with this label."""
         return x * batch[label] if label in batch else x
 
     def split(self, x: Tensor, parts: int) -> list[Tensor]:
@@ -226,7 +227,8 @@ class Translator(Layers):
     def constants(self) -> dict[str, Array]:
         """Return the constants of `Layers` and `share` (1, V).
 
-        `share` contains the weights for the mean over the rows of the embedding table.
+        `share` contains equal weights, with which a product computes the mean over the rows of the
+        embedding table.
         """
         words = self.sizes.vocabulary
         return {**super().constants(), "share": np.full((1, words), 1 / words, np.float32)}
@@ -234,8 +236,9 @@ class Translator(Layers):
     def decoded(self, batch: Inputs) -> list[Tensor]:
         """Return the decoder's outputs (B, L, d) and the labels' table rows (B, L, d).
 
-        Source, target, and labels have the same padded length, so they share a single look-up. The
-        gradient of each look-up is an array as large as the table.
+        Source, target, and labels have the same padded length, so they share a single embedding
+        look-up. A single look-up is faster, because the gradient of each look-up is an array as
+        large as the embedding table.
         """
         F = self.F
         words = F.stack(*(batch[name] for name in ("source", "target", "label")))
@@ -251,7 +254,7 @@ class Translator(Layers):
 
 
 class Encoder(Layers):
-    """Encoder, which runs once at the start of a beam search."""
+    """Encoder, which runs once before the first step of a beam search."""
 
     def __init__(self, sizes: network.Network, longest: int) -> None:
         super().__init__(sizes, longest)
@@ -268,9 +271,9 @@ class Encoder(Layers):
 
 
 class Step(Layers):
-    """Decoder step of a beam search, which appends a word to each row.
+    """Decoder step of a beam search, which appends a token to each row.
 
-    The keys and values of the words so far are stored in arrays (N, 2H, P, e). The last word is
+    The keys and values of all previous tokens are stored in arrays (N, 2H, P, e). The last token is
     always at the last of the P positions, so many steps have the same shape.
     """
 
@@ -281,9 +284,9 @@ class Step(Layers):
         self.past = tuple(f"{layer}/past" for layer in self.layers("decoder"))
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return log p and ids of the best next words (N, m), and the keys and values.
+        """Return log p and ids of the best next tokens (N, m), and the keys and values.
 
-        The keys and values include all words up to the word of this step.
+        The keys and values include the token of this step.
         """
         F = self.F
         x = self.embed(batch["tokens"], self.look_up(batch["tokens"]))
@@ -295,8 +298,8 @@ class Step(Layers):
             past.append(kept)
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
-            # The hypotheses of a sentence are adjacent rows, so a single attention to the sentence
-            # serves all of them.
+            # The hypotheses of a sentence are adjacent rows, so a single attention operation per
+            # sentence computes all hypotheses.
             (query,) = self.split(F.reshape(query, (-4, -1, self.width, 0)), 1)
             y = self.attend(query, batch[f"{layer}/key"], batch[f"{layer}/value"], beyond)
             x = x + self.linear(f"{name}.output", F.reshape(self.joined(y), (-3, 0)))
@@ -310,8 +313,8 @@ class Step(Layers):
     def _attend_past(self, batch: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
         """Apply self-attention to x (N, d).
 
-        Each row of x attends to itself and to the earlier words of its hypothesis. Returns the
-        result, and the keys and values of all words up to the word of this step.
+        Each row of x attends to itself and to the earlier tokens of its hypothesis. The method
+        returns the output, and the keys and values including the token of this step.
         """
         F = self.F
         name, hidden, heads = f"{layer}.self_attention", self.sizes.hidden, self.sizes.heads
@@ -335,14 +338,14 @@ class Step(Layers):
 
 @dataclass
 class State:
-    """Decoder state of a beam search, on the device of its context."""
+    """Encoder outputs and decoder states of a beam search, on the device of its context."""
 
     memory: Inputs
-    """Keys and values of the source, and its `padding` mask."""
+    """Keys and values of the source, and the `padding` mask of the source."""
     past: list[mx.nd.NDArray]
-    """Keys and values of the words so far, (N, 2H, P, e) each, in the order of `Step.past`."""
+    """Keys and values of all previous tokens, (N, 2H, P, e) each, in the order of `Step.past`."""
     count: int
-    """Number of words so far."""
+    """Number of tokens that the search has appended to each hypothesis."""
 
 
 class Decoder:
@@ -393,7 +396,7 @@ class Decoder:
 
 
 def padding_of(arrays: Arrays) -> Array:
-    """Return the padding mask (B, S) float32 that is added to scores of the source."""
+    """Return the padding mask (B, S), float32, that is added to scores of the source."""
     places = np.arange(arrays["source"].shape[1])
     return np.where(places >= arrays["source_length"][:, None], MASKED_SCORE, 0.0).astype(
         np.float32
@@ -429,8 +432,8 @@ class TransformerTrainer(ModelTrainer):
     def _masks(self, arrays: Arrays) -> Arrays:
         """Return the dropout masks by label.
 
-        Masks are (B, L, width), or (B, H, T, S) for attention weights. Masks of attention weights
-        are drawn as S · H values for each query. Masks are 0 at padding.
+        Masks of attention weights are (B, H, T, S), and all other masks are (B, L, width). Masks of
+        attention weights are drawn as S · H factors per query. All masks are 0 at padding.
         """
         sizes, keys, masks = self.workload.network, arrays["dropout_key"], {}
         edge = {side: arrays[side].shape[1] for side in ("source", "target")}
@@ -455,12 +458,12 @@ class TransformerTrainer(ModelTrainer):
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum.
 
-        The loss is summed over the target tokens.
+        The cross-entropy is summed over the target tokens.
 
-        The weights `label_shares` add up to 1. The loss of a token is therefore -log p of the
-        label, minus on_mean times the difference between the mean logit and the label's logit. The
-        difference is a product of x and rows of the embedding table, so it needs no array as large
-        as the logits.
+        The weights `label_shares` add up to 1. The cross-entropy of a token is therefore -log p of
+        the label, minus `on_mean` times the difference between the mean logit and the label's
+        logit. The difference is computed as a product of x and rows of the embedding table. This
+        product needs no array as large as the logits.
         """
         F, (_, on_mean) = model.F, self.workload.label_shares
         x, rows = model.decoded(batch)
@@ -474,7 +477,9 @@ class TransformerTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(batch["label"] != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
+        """Return the `loss` (B,) of each sentence.
+
+        The loss is -log p, summed over the tokens of the sentence.
 
         The loss does not use label smoothing.
         """

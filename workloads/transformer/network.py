@@ -3,13 +3,13 @@
 This module does not depend on a framework.
 
 The Transformer is pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a final
-norm follows the encoder and the decoder. A single table of V · d values is the embedding of both
-languages and the weight of the classifier (reference model/transformer.py, attention_layer.py,
+layer norm follows the encoder and the decoder. A single table of V · d elements is the embedding of
+both languages and the weight of the classifier (reference model/transformer.py, attention_layer.py,
 embedding_layer.py).
 
 All trainers use these symbols: B sentences per replica, S source and T target positions including
-padding, R positions without padding (rows), d hidden values, H heads of e = d / H values, V words.
-The queries of the attention are scaled by 1 / √e.
+padding, R positions without padding (rows), d hidden units, H heads of e = d / H units, V tokens of
+the vocabulary. The queries of the attention are scaled by 1 / √e.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from workloads.common.networks.initial import draw
 EPSILON = 1e-6
 """Epsilon of the layer norms (reference model/transformer.py)."""
 LONGEST_WAVE = 1e4
-"""Slowest time scale of the positional encoding.
+"""Longest time scale of the position encoding.
 
-The fastest time scale is 1 (reference model/model_utils.py).
+The shortest time scale is 1 (reference model/model_utils.py).
 """
 STACKED = {"query_key_value": 3, "key_value": 2}
-"""Number of projections that are stacked in one matrix, by layer name.
+"""Number of projections that a single stacked matrix contains, by layer name.
 
 Each projection is initialized as a separate matrix.
 """
@@ -45,25 +45,25 @@ class Network:
     """Sizes of the Transformer."""
 
     vocabulary: int
-    """Number of words in the vocabulary, V."""
+    """Number V of tokens in the vocabulary."""
     hidden: int
-    """Number of hidden values, d."""
+    """Number d of hidden units."""
     feed_forward: int
     layers: int
     """Number of layers in the encoder. The decoder has the same number of layers."""
     heads: int
-    """Number of heads, H. The number must be a multiple of 4 that divides d."""
+    """Number H of attention heads. H must be a multiple of 4 that divides d."""
     dropout: float
-    """Dropout rate of word embeddings, sub-layer outputs, attention weights, and ReLU outputs."""
+    """Dropout rate of token embeddings, sub-layer outputs, attention weights, and ReLU outputs."""
 
     @property
     def scale(self) -> float:
-        """Return the factor that scales the word embeddings."""
+        """Return the factor that scales the token embeddings."""
         return math.sqrt(self.hidden)
 
 
 def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network:
-    """Return the network of `settings.model` for `vocabulary` words."""
+    """Return the network of `settings.model` for `vocabulary` tokens."""
     sizes = {name: int(model[name]) for name in ("hidden", "feed_forward", "layers", "heads")}
     assert sizes["hidden"] % (2 * sizes["heads"]) == 0, sizes
     assert sizes["heads"] % DRAWS == 0, sizes
@@ -112,9 +112,9 @@ def _feed_forward(name: str, network: Network) -> Shapes:
 
 
 def mask_widths(network: Network) -> dict[str, int | None]:
-    """Return the number of values per position in each dropout mask, by mask label.
+    """Return the number of factors per position in each dropout mask, by mask label.
 
-    The number is None for masks of attention weights.
+    For masks of attention weights, the mapping contains None.
     """
     widths: dict[str, int | None] = {
         "source/embedding": network.hidden,
@@ -135,7 +135,7 @@ def mask_widths(network: Network) -> dict[str, int | None]:
 def parameter_counts(network: Network) -> dict[str, int]:
     """Return the number of parameters in `embedding`, `encoder`, and `decoder`.
 
-    Norms are included. The reference has 210,804,736 parameters in total.
+    The numbers include layer norms. The reference has 210,804,736 parameters in total.
     """
     counts = dict.fromkeys(("embedding", "encoder", "decoder"), 0)
     for name, shape in shapes(network).items():
@@ -147,8 +147,8 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter, identical in every framework.
 
     The embedding is normal with standard deviation d^-0.5. Matrices are uniform in ±√(6 / (inputs +
-    outputs)) (Glorot). The scales of norms are 1, and biases are 0 (reference embedding_layer.py,
-    transformer.py).
+    outputs)) (Glorot). The scales of layer norms are 1, and biases are 0 (reference
+    embedding_layer.py, transformer.py).
     """
     for name, shape in shapes(network).items():
         if name == "embedding.weight":
@@ -167,9 +167,9 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
 
 
 def positions(length: int, hidden: int) -> Array:
-    """Return the positional encoding (length, d) that is added to the word embeddings.
+    """Return the position encoding (length, d) that is added to the token embeddings.
 
-    The result is float32. The first half of the values are sines, and the second half are cosines.
+    The array is float32. The first half of its columns are sines, and the second half are cosines.
     The time scales form a geometric sequence from 1 to 10,000, including both (reference
     model_utils.get_position_encoding).
     """

@@ -1,7 +1,7 @@
 """The Transformer in PyTorch.
 
-Linear layers, norms, and logits are computed on rows without padding. Attention is computed on
-padded sentences.
+Linear layers, layer norms, and logits are computed on rows without padding. Attention is computed
+on padded sentences.
 
 network.py describes the shapes and the names of parameters. A beam search has N = B · K rows.
 """
@@ -39,14 +39,14 @@ class Masks:
     """Hash keys of the sentences (B,), on the device that computes the masks."""
     rate: float
     places: dict[int, Places] = field(default_factory=dict)
-    """Positions at which the masks of source and target are computed, by the `id` of the `Rows`
+    """Keys and positions that determine the masks of source and target, by the `id` of the `Rows`
     object.
     """
 
     def of_rows(self, rows: Rows) -> Places:
         """Return the keys and positions from which the masks of rows are computed.
 
-        All layers use the same keys and positions.
+        All layers share these keys and positions.
         """
         if id(rows) not in self.places:
             sequence, position = rows.on_device
@@ -56,7 +56,7 @@ class Masks:
     def of_weights(self, label: str, heads: int, queries: int, keys: int) -> Tensor:
         """Return the mask of attention weights, (B, H, T, S).
 
-        The mask is drawn as S · H values for each query, so that padding does not change any value.
+        The mask is drawn as S · H factors per query. Padding therefore does not change any factor.
         """
         places = torch.arange(queries, device=self.keys.device)
         factors = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate)
@@ -73,9 +73,10 @@ def attend(
         query: Queries, (B, H, T, e).
         key: Keys, (B, H, S, e).
         value: Values, (B, H, S, e).
-        allowed: Mask of the keys that may be attended to, (B, 1, 1, S) bool. None allows all keys.
+        allowed: Mask of the keys to which queries may attend, (B, 1, 1, S) bool. None allows all
+            keys.
         causal: Whether later positions are masked.
-        weights_mask: Dropout mask of the attention weights, (B, H, T, S). If it is None, the fused
+        weights_mask: Dropout mask of the attention weights, (B, H, T, S). With None, the fused
             kernel runs.
         dropped: Dropout rate of the fused kernel. If the rate is not 0, the kernel generates its
             dropout mask.
@@ -93,10 +94,10 @@ def attend(
 
 
 class _Layer(nn.Module):
-    """Parameters of a sub-layer: its norm, and its linear layers by name."""
+    """Parameters of a sub-layer: the layer norm, and the linear layers by name."""
 
     def __init__(self, hidden: int, bias: bool, **sizes: tuple[int, int]) -> None:
-        """Create the norm and the linear layers.
+        """Create the layer norm and the linear layers.
 
         `sizes` maps the name of each linear layer to its numbers of outputs and inputs.
         """
@@ -166,14 +167,14 @@ class Translator(nn.Module):
         """Return logits (R_t, V).
 
         Args:
-            words: Words of source and target, the source first, (R_s + R_t,) int64.
+            words: Tokens of source and target, with the source first, (R_s + R_t,) int64.
             source: Rows of the source.
             target: Rows of the target.
             keys: Dropout keys (B,), or None to disable dropout.
         """
         masks = None if keys is None else Masks(keys, self.sizes.dropout)
-        # Source and target words share a single embedding look-up, because the gradient of each
-        # look-up is an array as large as the table.
+        # Source and target tokens share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the embedding table.
         of_source, of_target = self.embed(words).split([len(source.sequence), len(target.sequence)])
         memory = self.encode(self.placed(of_source, source, "source", masks), source, masks)
         x = self.placed(of_target, target, "target", masks)
@@ -186,22 +187,22 @@ class Translator(nn.Module):
         return self.classify(x)
 
     def embed(self, words: Tensor) -> Tensor:
-        """Return the embeddings (R, d) of words (R,).
+        """Return the embeddings (R, d) of tokens (R,).
 
-        Padding, which precedes the first word of a target, is embedded as zeros.
+        The embedding of padding is zeros. Padding precedes the first token of a target.
         """
         rows: Tensor = self.embedding(words)
         return rows * ((words != PAD)[:, None] * self.sizes.scale)
 
     def placed(self, x: Tensor, rows: Rows, side: str, masks: Masks | None) -> Tensor:
-        """Add the position encodings to embedded words (R, d) and apply dropout."""
+        """Add the position encodings to embedded tokens (R, d) and apply dropout."""
         x = x + self.positions[rows.on_device[1]]
         return x if masks is None else masks.of_rows(rows).dropped(x, f"{side}/embedding")
 
     def encode(self, x: Tensor, rows: Rows, masks: Masks | None) -> Tensor:
-        """Return the encoder's outputs (R, d), the memory.
+        """Return the encoder's outputs (R, d), which are called the memory.
 
-        The argument x contains embedded words with position encodings (R, d).
+        The argument x contains embedded tokens with position encodings (R, d).
         """
         for name, layer in self.layers("encoder"):
             x = self.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, masks)
@@ -231,7 +232,7 @@ class Translator(nn.Module):
             (query,) = self.split(rows.padded(layer.linear("query", normed)), 1)
             key, value = self.split(memory_rows.padded(layer.linear("key_value", memory)), 2)
         causal = memory is None and label.startswith("decoder")
-        # The padding of a target follows its words, so the causal mask already hides the padding.
+        # The padding of a target follows the tokens, so the causal mask already hides the padding.
         allowed = None if causal or memory_rows.mask is None else memory_rows.mask[:, None, None]
         drawn = None
         if masks is not None and not self.device_draws:
@@ -266,22 +267,22 @@ def added(x: Tensor, y: Tensor, rows: Rows, label: str, masks: Masks | None) -> 
 
 @dataclass
 class State:
-    """Decoder state of a beam search, on the device."""
+    """Encoder outputs and decoder states of a beam search, on the device."""
 
     memory: list[tuple[Tensor, Tensor]]
     """Keys and values of the encoder's outputs for each layer, (B, H, S, e)."""
     allowed: Tensor | None
-    """Padding mask of the source, (B, 1, 1, S): True at words."""
+    """Padding mask of the source, (B, 1, 1, S), which is True at tokens."""
     past: Tensor | None
-    """Keys and values of the t words so far, (layers, 2, N, H, t, e), or None before the first
-    word.
+    """Keys and values of the t previous tokens, (layers, 2, N, H, t, e), or None before the first
+    token.
     """
 
 
 class Search:
     """Implementation of `workloads.common.text.beam.Decoder` with a `Translator`.
 
-    The object stores the keys and values of the words so far.
+    The object stores the keys and values of all previous tokens.
     """
 
     def __init__(self, trainer: TransformerTrainer) -> None:
@@ -318,8 +319,8 @@ class Search:
             y = F.scaled_dot_product_attention(query, of_layer[0], of_layer[1])
             x = x + part.linear("output", y.flatten(1))
             part = layer.cross_attention
-            # The hypotheses of a sentence are adjacent rows, so a single attention to the sentence
-            # serves all of them.
+            # The hypotheses of a sentence are adjacent rows, so a single attention operation per
+            # sentence computes all hypotheses.
             (query,) = model.split(
                 part.linear("query", part.norm(x)).view(-1, self.width, x.shape[1]), 1
             )
@@ -341,14 +342,14 @@ class TransformerTrainer(ModelTrainer):
     def build(self) -> nn.Module:
         """Return the network of the workload.
 
-        On a GPU, the fused attention kernel generates its dropout masks, because no fused kernel
-        accepts an external mask.
+        On a GPU, the fused attention kernel generates its dropout masks, because no fused attention
+        kernel accepts an external dropout mask.
         """
         torch.backends.cuda.enable_cudnn_sdp(self.workload.options.cudnn_attention)
         return Translator(self.workload.network, self.workload.longest, self.device.type == "cuda")
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
-        """Return the words without padding instead of padded sentences.
+        """Return the tokens without padding instead of padded sentences.
 
         `words` (R_s + R_t,), with the source first, and `label` (R_t,) are int64. `source` and
         `target` are `Rows` objects. `tokens` is the number of target tokens. `dropout_key` is (B,)
@@ -380,7 +381,7 @@ class TransformerTrainer(ModelTrainer):
     def loss(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum.
 
-        The loss is summed over the target tokens.
+        The cross-entropy is summed over the target tokens.
         """
         on_label, on_mean = self.workload.label_shares
         entropy = smoothed_entropy(
@@ -397,7 +398,9 @@ class TransformerTrainer(ModelTrainer):
         return logits
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Any]) -> Mapping[str, Tensor]:
-        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
+        """Return the `loss` (B,) of each sentence.
+
+        The loss is -log p, summed over the tokens of the sentence.
 
         The loss does not use label smoothing.
         """

@@ -9,7 +9,7 @@ from workloads.api import Defaults, Json, Round, WorkloadOptions, hyperparameter
 from workloads.common.text.workload import TranslationOptions
 
 DEMO_TARGET_BLEU = 50.0
-"""Target of the demo in BLEU points."""
+"""Target of the Transformer demo in BLEU points."""
 REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "feed_forward": 4_096, "layers": 6, "heads": 16, "extra_length": 50,
 }  # fmt: skip
@@ -32,13 +32,14 @@ SIZES = ("hidden", "feed_forward", "layers", "heads")
 class TransformerOptions(TranslationOptions, WorkloadOptions):
     """Options `workload.*` of the Transformer.
 
-    A batch size is a number of padded tokens, of the longer side of each pair.
+    The batch size is the number of tokens, including padding. The longer sentence of each pair
+    determines the number of tokens of the pair.
     """
 
     name: str = "transformer"
     beam_width: int = option(
         4, "hypotheses of the beam search", minimum=1
-    )  # as in the reference's model_params.py
+    )  # The default is the value in the reference's model_params.py.
     learning_rate: float = hyperparameter("highest rate, at the end of the warm-up", minimum=0.0)
     warmup_steps: int = hyperparameter(
         "steps of linear warm-up; then the rate falls with the root of the step", minimum=0
@@ -80,7 +81,7 @@ class TransformerOptions(TranslationOptions, WorkloadOptions):
 
 
 def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
-    """Return the defaults of a profile in a round, with the model sizes in `options`.
+    """Return the defaults of a profile in a round. `options` can set the model sizes.
 
     Raises:
         ValueError: The profile or a model size is invalid.

@@ -1,11 +1,11 @@
 """The Transformer in TensorFlow.
 
-Linear layers, norms, and logits are computed on rows without padding. Attention is computed on
-padded sentences.
+Linear layers, layer norms, and logits are computed on rows without padding. Attention is computed
+on padded sentences.
 
-A single trace serves batches of any size, because the graph counts rows, lengths, and sentences.
-XLA requires static shapes. With XLA, padding positions therefore also have rows, and each shape is
-compiled.
+A single trace is used for batches of any size, because the graph computes the numbers of rows,
+positions, and sentences. XLA requires static shapes. With XLA, padding positions therefore also
+have rows, and each shape is compiled separately.
 
 network.py describes the shapes and the names of parameters. A beam search has N = B · K rows.
 """
@@ -32,7 +32,7 @@ from workloads.transformer import network
 from workloads.transformer.workload import Transformer
 
 NOT_SEEN = -1e9
-"""Value added to masked attention scores (reference model_utils.py)."""
+"""Number added to masked attention scores (reference model_utils.py)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Masks:
     """Hash keys of the sentences, (B,)."""
     rate: float
     on_host: bool
-    """Whether NumPy computes the masks."""
+    """True if NumPy computes the masks on the host. False if the TensorFlow graph computes the
+    masks.
+    """
 
     def of_rows(self, rows: Rows, label: str, width: int) -> tf.Tensor:
         """Return the mask of activations (R, width), one row per valid position."""
@@ -53,7 +55,7 @@ class Masks:
     def of_weights(self, label: str, heads: int, queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Return the mask of attention weights, (B, H, T, S).
 
-        The mask is drawn as S · H values for each query, so that padding does not change any value.
+        The mask is drawn as S · H factors per query. Padding therefore does not change any factor.
         """
         places = tf.range(queries)
         factors = multipliers_at(
@@ -104,7 +106,7 @@ class Translator(Model):
         return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
 
     def linear(self, name: str, x: tf.Tensor, bias: bool = False) -> tf.Tensor:
-        """Return x (R, inputs) · weightᵀ, plus the layer's bias if `bias` is set."""
+        """Return x (R, inputs) · weightᵀ, plus the layer's bias with `bias`."""
         y = tf.matmul(x, self.weight(f"{name}.weight"), transpose_b=True)
         return tf.nn.bias_add(y, self.weight(f"{name}.bias")) if bias else y
 
@@ -134,11 +136,11 @@ class Translator(Model):
     ) -> tf.Tensor:
         """Return logits (R_t, V) for source (B, S) and target (B, T).
 
-        `keys` (B,) contains the dropout keys, or is None to disable dropout.
+        `keys` (B,) contains the dropout keys. None disables dropout.
         """
         masks = None if keys is None else Masks(keys, self.sizes.dropout, self.host_draws)
-        # Source and target words share a single embedding look-up, because the gradient of each
-        # look-up is an array as large as the table.
+        # Source and target tokens share a single embedding look-up, because the gradient of each
+        # look-up is an array as large as the embedding table.
         words = tf.concat([source_rows.of(source), target_rows.of(target)], 0)
         count = tf.shape(source_rows.sequence)[0]
         embedded = self.embed(words)
@@ -157,22 +159,22 @@ class Translator(Model):
         return self.classify(x)
 
     def embed(self, words: tf.Tensor) -> tf.Tensor:
-        """Return the embeddings (R, d) of words (R,).
+        """Return the embeddings (R, d) of tokens (R,).
 
-        Padding, which precedes the first word of a target, is embedded as zeros.
+        The embedding of padding is zeros. Padding precedes the first token of a target.
         """
         rows = looked_up(self.weight("embedding.weight"), words)
         return rows * tf.where(words != PAD, self.sizes.scale, 0.0)[:, None]
 
     def placed(self, x: tf.Tensor, rows: Rows, side: str, masks: Masks | None) -> tf.Tensor:
-        """Add the position encodings to embedded words (R, d) and apply dropout."""
+        """Add the position encodings to embedded tokens (R, d) and apply dropout."""
         x = x + tf.gather(self.positions, rows.position)
         return x if masks is None else x * masks.of_rows(rows, f"{side}/embedding", x.shape[1])
 
     def encode(self, x: tf.Tensor, rows: Rows, masks: Masks | None) -> tf.Tensor:
-        """Return the encoder's outputs (R, d), the memory.
+        """Return the encoder's outputs (R, d), which are called the memory.
 
-        The argument x contains embedded words with position encodings (R, d).
+        The argument x contains embedded tokens with position encodings (R, d).
         """
         padding = padded_ones(rows.mask)
         for name in self.layers("encoder"):
@@ -186,12 +188,12 @@ class Translator(Model):
         return rows.padded(self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x)), 3)
 
     def queries(self, layer: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-        """Return the queries (B, H, T, e) of x (R, d) for attention to the memory."""
+        """Return the queries (B, H, T, e) of x (R, d) for attention to the encoder's outputs."""
         name = f"{layer}.cross_attention"
         return rows.padded(self.linear(f"{name}.query", self.norm(f"{name}.norm", x)), 1)
 
     def memories(self, layer: str, memory: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-        """Return the keys and values (B, H, S, e) of the memory (R, d)."""
+        """Return the keys and values (B, H, S, e) of the encoder's outputs (R, d)."""
         return rows.padded(self.linear(f"{layer}.cross_attention.key_value", memory), 2)
 
     def attended(
@@ -241,15 +243,15 @@ class Translator(Model):
     def step(
         self, memory: tf.Tensor, seen: tf.Tensor, past: tf.Tensor, tokens: tf.Tensor, width: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return logits (N, V) for the words (N,), and the keys and values.
+        """Return logits (N, V) for the tokens (N,), and the keys and values.
 
-        The keys and values include all words up to the words of this step.
+        The keys and values include the tokens of this step.
 
         Args:
             memory: Keys and values of the encoder's outputs, (layers, 2, B, H, S, e).
             seen: Mask that is added to the attention scores of the memory, (B, 1, 1, S).
-            past: Keys and values of the t words so far, (layers, 2, N, H, t, e).
-            tokens: Words of this step, (N,).
+            past: Keys and values of the t previous tokens, (layers, 2, N, H, t, e).
+            tokens: Tokens of this step, (N,).
             width: Number of hypotheses per sentence.
         """
         hidden, heads = self.sizes.hidden, self.sizes.heads
@@ -264,8 +266,8 @@ class Translator(Model):
             x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
-            # The hypotheses of a sentence are adjacent rows, so a single attention to the sentence
-            # serves all of them.
+            # The hypotheses of a sentence are adjacent rows, so a single attention operation per
+            # sentence computes all hypotheses.
             query = tf.transpose(tf.reshape(query, [-1, width, heads, size]), [0, 2, 1, 3])
             y = tf.transpose(
                 attend(query, memory[number, 0], memory[number, 1], seen, None), [0, 2, 1, 3]
@@ -283,7 +285,7 @@ def added(x: tf.Tensor, y: tf.Tensor, rows: Rows, label: str, masks: Masks | Non
 def padded_ones(mask: tf.Tensor) -> tf.Tensor:
     """Return the padding mask (B, 1, 1, L) that is added to attention scores.
 
-    `mask` (B, L) is False at padding positions, whose scores are masked.
+    `mask` (B, L) is False at padding positions.
     """
     return tf.where(mask, 0.0, NOT_SEEN)[:, None, None]
 
@@ -291,8 +293,8 @@ def padded_ones(mask: tf.Tensor) -> tf.Tensor:
 def later_ones(length: int | tf.Tensor) -> tf.Tensor:
     """Return the causal mask (T, T) that is added to a target's self-attention scores.
 
-    The padding of a target follows its words, so the causal mask also hides the padding from the
-    words.
+    The padding of a target follows the tokens, so the causal mask also hides the padding from the
+    tokens.
     """
     places = tf.range(length)
     return tf.where(places <= places[:, None], 0.0, NOT_SEEN)
@@ -300,20 +302,20 @@ def later_ones(length: int | tf.Tensor) -> tf.Tensor:
 
 @dataclass
 class State:
-    """Decoder state of a beam search, on the device."""
+    """Encoder outputs and decoder states of a beam search, on the device."""
 
     source: list[tf.Tensor]
-    """The memory's keys and values for each layer, (layers, 2, B, H, S, e), and the padding
-    mask, (B, 1, 1, S).
+    """Keys and values of the encoder's outputs for each layer, (layers, 2, B, H, S, e), and the
+    padding mask, (B, 1, 1, S).
     """
     past: tf.Tensor
-    """Keys and values of the t words so far, (layers, 2, N, H, t, e)."""
+    """Keys and values of the t previous tokens, (layers, 2, N, H, t, e)."""
 
 
 class Search:
-    """A `workloads.common.text.beam.Decoder` that calls compiled functions of a trainer.
+    """Decoder (`workloads.common.text.beam.Decoder`) that calls a trainer's functions.
 
-    The object stores the keys and values of the words so far.
+    The object stores the keys and values of all previous tokens.
     """
 
     def __init__(self, trainer: TransformerTrainer) -> None:
@@ -334,13 +336,16 @@ class Search:
 
 
 class TransformerTrainer(ModelTrainer):
-    """Transformer trainer for one device. Several processes sum their gradients."""
+    """Transformer trainer for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: Transformer
     inputs = ("source", "source_length", "target", "target_length", "label", "dropout_key")
     evaluation_inputs = ("source", "source_length", "target", "target_length", "label")
     takes_any_shape = True
-    auto_compiles = False  # XLA would compile 42 shapes at full size
+    auto_compiles = False  # With the reference model, XLA would compile 42 shapes.
 
     def build_model(self) -> Translator:
         return Translator(self.workload.network, self.workload.longest, self.compiled, self.on_gpu)
@@ -348,8 +353,8 @@ class TransformerTrainer(ModelTrainer):
     def build(self) -> None:
         """Build the trainer and the two functions of a beam search.
 
-        These functions accept tensors of any size. XLA does not compile them, because the sizes
-        grow with each word.
+        These functions accept tensors of any size. XLA does not compile the functions, because the
+        sizes of the tensors grow with each token.
         """
         super().build()
         sizes = self.workload.network
@@ -370,7 +375,7 @@ class TransformerTrainer(ModelTrainer):
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum.
 
-        The loss is summed over the target tokens.
+        The cross-entropy is summed over the target tokens.
         """
         workload = self.workload
         logits, labels, _ = self.logits(
@@ -410,7 +415,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the `loss` (B,) of each sentence: -log p summed over its tokens.
+        """Return the `loss` (B,) of each sentence.
+
+        The loss is -log p, summed over the tokens of the sentence.
 
         The loss does not use label smoothing.
         """
@@ -420,7 +427,7 @@ class TransformerTrainer(ModelTrainer):
         return {"loss": tf.math.unsorted_segment_sum(terms, rows.sequence, rows.sequences)}
 
     def _encode(self, source: tf.Tensor, lengths: tf.Tensor) -> list[tf.Tensor]:
-        """Return `State.source` for source words (B, S) with lengths (B,)."""
+        """Return `State.source` for source tokens (B, S) with lengths (B,)."""
         model = self.model
         rows = Rows(lengths, tf.shape(source)[1], self.workload.network.heads, False)
         memory = model.encode(
@@ -439,9 +446,9 @@ class TransformerTrainer(ModelTrainer):
         tokens: tf.Tensor,
         parents: tf.Tensor,
     ) -> list[tf.Tensor]:
-        """Run a beam search step in which row n continues row `parents[n]`.
+        """Run a beam search step in which row n continues the hypothesis in row `parents[n]`.
 
-        Returns log p and ids of the best next words, (N, m) each, and the new `past`.
+        The method returns log p and ids of the best next tokens, (N, m) each, and the new `past`.
         """
         width = self.workload.beam.width
         logits, past = self.model.step(

@@ -34,8 +34,8 @@ LENGTH_PENALTY = 0.6
 class Transformer(TranslationWorkload):
     """Translation with the Transformer.
 
-    Adam does not clip gradients and is not lazy. Lazy Adam would compute the same updates, because
-    the classifier shares the embedding table, so every row of the table has a gradient.
+    Adam does not clip gradients and is not lazy. Lazy Adam would compute the same updates: because
+    the classifier shares the embedding table, every row of the table has a gradient in every step.
     """
 
     name = "transformer"
@@ -63,17 +63,17 @@ class Transformer(TranslationWorkload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile.
 
-        The target is 25 BLEU points, or 0.25 in v0.7, which uses fractions.
+        The target is 25 BLEU points. In v0.7, the target is the BLEU fraction 0.25.
         """
         return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the number of bytes for the activations of a token on both sides.
+        """Return the number of bytes for the activations of a source and a target token.
 
-        The activations are log-probabilities in fp32, and the stored values of each layer.
+        The activations are log-probabilities in fp32, and the stored activations of each layer.
 
-        A layer's value has 4 bytes, or 2 bytes in half precision.
+        An activation of a layer has 4 bytes, or 2 bytes in half precision.
         """
         model = settings.model
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
@@ -86,7 +86,7 @@ class Transformer(TranslationWorkload):
     # ----------------------------------------------------------------------------------------
 
     def buckets(self) -> tuple[Bucket, ...]:
-        """Return buckets whose edges grow by a factor.
+        """Return buckets whose edges grow by a constant factor.
 
         Each bucket has as many pairs per batch as fit into the batch size (reference
         utils/dataset.py).
@@ -103,8 +103,8 @@ class Transformer(TranslationWorkload):
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step.
 
-        The learning rate increases linearly from 0 at step 0. After the warm-up, it is rate ·
-        √(warmup_steps / step) (reference transformer_main.py).
+        The learning rate increases linearly from 0 at step 0. After the warm-up, the learning rate
+        is rate · √(warmup_steps / step) (reference transformer_main.py).
         """
         values = self.options
         return schedules.inverse_root(step, values.warmup_steps, values.learning_rate)
@@ -119,9 +119,9 @@ class Transformer(TranslationWorkload):
         The first term is -log p of the label. The second term is the mean of -log p over the
         vocabulary.
 
-        With `smoothed_over=others`, each of the V - 1 words except the label has a weight of ε / (V
-        - 1) (reference metrics.py). With `smoothed_over=all`, each of the V words has a weight of ε
-        / V (fairseq).
+        With `smoothed_over=others`, each of the V - 1 tokens except the label has a weight of ε /
+        (V - 1) (reference metrics.py). With `smoothed_over=all`, each of the V tokens has a weight
+        of ε / V (fairseq).
         """
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all":
@@ -134,7 +134,7 @@ class Transformer(TranslationWorkload):
         """Return the entropy of a smoothed label.
 
         The reference subtracts the entropy from the loss of each token (metrics.py). fairseq does
-        not subtract it, so the result is 0 for fairseq's loss.
+        not subtract the entropy, so the property is 0 for fairseq's loss.
         """
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all" or not smoothing:
@@ -161,14 +161,14 @@ class Transformer(TranslationWorkload):
     def beam(self) -> Beam:
         """Return the beam search parameters of the reference.
 
-        Finished translations leave the beam, and padding precedes the first word.
+        Ended hypotheses leave the beam, and padding precedes the first token.
         """
         return Beam(self.options.beam_width, LENGTH_PENALTY, start=PAD, end=self.end)
 
     def longest_translation(self, batch: Batch) -> Array:
         """Return the maximum number of tokens of each translation (B,).
 
-        The maximum is the length of the source + 50.
+        By default, the maximum is the length of the source plus 50 tokens.
         """
         longest: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
         return longest
@@ -184,7 +184,7 @@ class Transformer(TranslationWorkload):
         }
 
     def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
-        """Return the log metadata for pairs that are too long, which are discarded.
+        """Return the log metadata about sentence pairs that are discarded as too long.
 
         The rule is in closed_transformer.yaml of v0.7.
         """

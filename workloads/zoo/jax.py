@@ -1,6 +1,7 @@
 """The zoo networks in JAX, from the suite's layer lists.
 
-Shapes: B images of a replica, H × W pixels, K classes. Images are uint8 (B, H, W, 3).
+The shapes use these symbols: B images of a replica, H × W pixels, K classes. Images are uint8 (B,
+H, W, 3).
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from workloads.zoo.workload import Zoo
 
 
 class ZooTrainer(ImageTrainer):
-    """Trainer of a zoo network for one device. Several processes sum their gradients."""
+    """Trainer of a zoo network for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: Zoo
 
@@ -31,7 +35,7 @@ class ZooTrainer(ImageTrainer):
             layer_lists.statistics(network),
         )
         self.masks = tuple(layer.label for layer in network.dropouts)
-        """Labels of the dropout masks. The masks are arrays of a batch."""
+        """Labels of the dropout masks. The masks are arrays of the batch."""
         self.inputs = ("image", "label", *self.masks)
 
     def build_model(self, weights: Values, statistics: Values) -> LayerNetwork:

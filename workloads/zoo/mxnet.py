@@ -1,6 +1,7 @@
 """The zoo networks in MXNet, from the suite's layer lists or from Gluon.
 
-Shapes: B images of a replica, S pixels per side, K classes. Images are uint8 (B, S, S, 3).
+The shapes use these symbols: B images of a replica, S pixels per side, K classes. Images are uint8
+(B, S, S, 3).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class ZooTrainer(ImageTrainer):
     def dropouts(self) -> list[layer_lists.Dropout]:
         """Return the dropout layers that have the same masks in every framework.
 
-        The list is empty for stock networks, which generate their dropout masks.
+        The list is empty for networks from Gluon, which generate their dropout masks.
         """
         is_stock = self.settings.model["implementation"] == "stock"
         return [] if is_stock else list(self.workload.network.dropouts)

@@ -1,6 +1,7 @@
 """The zoo networks in PyTorch, from the suite's layer lists or from torchvision.
 
-Shapes: B images of a replica, S pixels per side, K classes. Images are uint8 (B, S, S, 3).
+The shapes use these symbols: B images of a replica, S pixels per side, K classes. Images are uint8
+(B, S, S, 3).
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class ZooTrainer(ImageTrainer):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Return the names of the arrays that `loss` reads."""
+        """Return the names of the batch arrays that `loss` reads."""
         return ("image", "label", "dropout_key") if self.dropouts else ("image", "label")
 
     @property
     def dropouts(self) -> list[layer_lists.Dropout]:
         """Return the dropout layers that have the same masks in every framework.
 
-        The list is empty for stock networks, which generate their dropout masks.
+        The list is empty for networks from torchvision, which generate their dropout masks.
         """
         is_stock = self.settings.model["implementation"] == "stock"
         return [] if is_stock else list(self.workload.network.dropouts)

@@ -22,9 +22,9 @@ DEMO_SIZES = {"inception_v3": 75, "overfeat": 71}
 """
 DEMO_SIZE = 64
 TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.75, "fashion-mnist": 0.90}
-"""Target accuracies of LittleCNN by data set. The target of cifar10 is the accuracy in the scaling
-article with 16 images per step after 30 epochs. The targets of cifar-demo and fashion-mnist are
-from measured runs (docs/reference/workloads/zoo.md).
+"""Target accuracies of LittleCNN by data set. The target of cifar10 is the accuracy that the
+scaling article reports for 16 images per step after 30 epochs. The targets of cifar-demo and
+fashion-mnist are from measured runs (docs/reference/workloads/zoo.md).
 """
 
 
@@ -32,7 +32,8 @@ from measured runs (docs/reference/workloads/zoo.md).
 class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
     """Options `workload.*` of the zoo.
 
-    Options that the selected optimizer does not use are 0. The learning rate is constant.
+    Options that the selected optimizer does not use are 0. The learning rate of all optimizers is
+    constant.
     """
 
     name: str = "zoo"
@@ -64,7 +65,7 @@ class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
 
 
 def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
-    """Return the defaults of a profile for the network that the user set in `options`.
+    """Return the defaults of a profile for the network and options that the user set.
 
     Raises:
         ValueError: The profile is invalid, or the image size does not match the data set.
@@ -116,7 +117,7 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
 def variant_name(model: Mapping[str, Json]) -> str:
     """Return a description of a model, such as `vgg16 at 224 px`.
 
-    The description includes padding and implementation if they differ from their defaults.
+    The description includes the padding and the implementation if they differ from their defaults.
     """
     parts = [model["name"]]
     parts += [f"{model['padding']} padding"] if model["padding"] != "same" else []

@@ -1,6 +1,7 @@
 """The zoo networks in TensorFlow, from the suite's layer lists or from Keras.
 
-Shapes: B images of a replica, H × W pixels, K classes. Images are uint8 (B, H, W, 3).
+The shapes use these symbols: B images of a replica, H × W pixels, K classes. Images are uint8 (B,
+H, W, 3).
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from workloads.zoo.workload import Zoo
 
 
 class ZooTrainer(ImageTrainer):
-    """Trainer of a zoo network for one device. Several processes sum their gradients."""
+    """Trainer of a zoo network for one device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
+    """
 
     workload: Zoo
 
@@ -33,14 +37,14 @@ class ZooTrainer(ImageTrainer):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the labels of the dropout masks, which are arrays of a batch."""
+        """Return the labels of the dropout masks. The masks are arrays of the batch."""
         return (
             () if self.is_stock else tuple(layer.label for layer in self.workload.network.dropouts)
         )
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Return the names of the arrays that `loss` reads."""
+        """Return the names of the batch arrays that `loss` reads."""
         return ("image", "label", *self.labels)
 
     def build_model(self) -> Model:

@@ -1,6 +1,6 @@
 """Networks of different sizes on images of different sizes, to compare throughput.
 
-The networks are not part of any benchmark round.
+No benchmark round includes these networks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Zoo(ClassifierWorkload):
 
     name = "zoo"
     mlperf_name = "zoo"
-    gpu_precisions = ()  # the measurements in the scaling article use fp32
+    # On GPUs, `precision=auto` selects fp32, because the measurements in the scaling article use
+    # fp32.
+    gpu_precisions = ()
     Options = ZooOptions
     options: ZooOptions
 
@@ -57,7 +59,7 @@ class Zoo(ClassifierWorkload):
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Return the defaults of a profile.
 
-        Only LittleCNN has targets. All other networks measure throughput.
+        Only LittleCNN has targets. Runs of all other networks only measure throughput.
         """
         return profile_defaults(profile, options)
 
@@ -65,7 +67,7 @@ class Zoo(ClassifierWorkload):
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Return the sizes of the prepared data set.
 
-        With `profile=synthetic`, the published sizes of CIFAR-10 or ImageNet are returned.
+        With `profile=synthetic`, the method returns the published sizes of CIFAR-10 or ImageNet.
 
         Raises:
             ValueError: The images are too small for the network, the batch cannot be divided
@@ -92,9 +94,9 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of outputs of convolutions and fully connected layers.
+        """Return the number of output elements of convolutions and fully connected layers.
 
-        VGG-16 at 224 pixels has 13.6 million outputs.
+        For an image of 224 pixels, VGG-16 has 13.6 million output elements.
         """
         return layer_lists.activation_values(
             _network(settings.model, int(settings.model["classes"]))
@@ -109,7 +111,7 @@ class Zoo(ClassifierWorkload):
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Return the update rule of a parameter.
 
-        Weights have weight decay. Biases, scales, and shifts have no weight decay.
+        Weight decay applies to weights, but not to biases, scales, and shifts.
         """
         owner, _, kind = parameter.rpartition(".")
         decays = kind == "weight" and owner not in self._norms
@@ -196,6 +198,6 @@ class Zoo(ClassifierWorkload):
 def _network(model: Mapping[str, Json], classes: int) -> Network:
     """Return the network of a run's `model`.
 
-    Raises ValueError if the images are too small for the network.
+    The function raises ValueError if the images are too small for the network.
     """
     return networks.build(model["name"], int(model["image_size"]), classes, model["padding"])

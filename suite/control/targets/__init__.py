@@ -1,1 +1,1 @@
-"""Targets of a command. A target processes the plans of the command's jobs."""
+"""Targets of a command. A target executes or prints the plans of the command's jobs."""

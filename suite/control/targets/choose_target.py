@@ -1,4 +1,4 @@
-"""Choose the target that processes a command, or print the command's configuration."""
+"""Choose the target that executes a command, or print the command's configuration."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def print_configuration(request: Request) -> None:
 
 
 def choose_target(command: Command) -> Target:
-    """Return the target that processes the command.
+    """Return the target that executes the command.
 
-    If the command runs on several machines, the function first connects to their agents.
+    If the command runs on several machines, the function first connects to the agents of the
+    machines.
 
     Raises:
         ValueError: The `launch.*` settings are inconsistent, or a machine cannot be reached.

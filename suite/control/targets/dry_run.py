@@ -18,9 +18,9 @@ class DryRunTarget(RunTarget):
     """Prints the plans of the command without starting any process."""
 
     def refuse(self, plans: Sequence[Plan]) -> None:
-        """Do nothing, because `execute` must first print the plans.
+        """Do nothing, because the target must print the plans before it raises an error.
 
-        `execute` then raises the error.
+        `execute` prints the plans and then raises the error.
         """
 
     def execute(self, plans: Sequence[Plan]) -> int:
@@ -52,13 +52,13 @@ def show_plans(
     Args:
         command: The command.
         plans: A plan for each job.
-        error: Error that is raised after the plans are printed. None if the command can run.
+        error: Error to raise after the plans are printed, or None if the command can run.
         submits: True if the command would be submitted to SLURM.
 
     Raises:
         ValueError: The command cannot run, or its folders are in use.
     """
-    # the error already lists all findings of a single plan
+    # For a single plan, `error` already lists all findings.
     alone = error is not None and len(plans) == 1
     shown_plans = [plan._replace(findings=()) for plan in plans] if alone else plans
     names = [job_name(composed) for composed in command.request.jobs]

@@ -1,4 +1,4 @@
-"""Target that runs the jobs."""
+"""Target that runs the jobs on this machine or through agents."""
 
 from __future__ import annotations
 

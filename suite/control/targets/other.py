@@ -17,9 +17,9 @@ from suite.plan.unsupported import MissingResourceError
 
 
 class KubernetesTarget(Target):
-    """Writes the Kubernetes manifest of a command, and optionally submits it.
+    """Writes the Kubernetes manifest of a command, and optionally submits the manifest.
 
-    The manifest is submitted if `launch.kubernetes.submit` is set. The jobs of the suite are
+    The manifest is submitted if `launch.kubernetes.submit` is set. The jobs of the command are
     planned inside the pods, not on this machine.
     """
 
@@ -32,10 +32,10 @@ class KubernetesTarget(Target):
 
 
 class SlurmTarget(Target):
-    """Submits the command to SLURM, or prints its plans in a dry run."""
+    """Submits the command to SLURM, or prints the command's plans in a dry run."""
 
     def plan(self) -> list[Plan]:
-        """Return the plans without findings that only concern this machine.
+        """Return the plans without the findings that only concern this machine.
 
         This machine is a login node, on which the jobs do not run.
         """

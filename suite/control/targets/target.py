@@ -1,4 +1,4 @@
-"""Interface of a target, which processes the plans of a command's jobs."""
+"""Interface of a target, which executes or prints the plans of a command's jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from suite.plan.job import Plan
 
 
 class Target:
-    """Processes the plans of a command's jobs.
+    """Executes or prints the plans of a command's jobs.
 
     The controller enters the target's context, then calls `plan`, `refuse`, and `execute`, in this
     order. The default implementations are for targets that need no plans.
@@ -22,7 +22,7 @@ class Target:
         self.ended: list[EndedRun] = []
         """Runs that have ended, for the summary.
 
-        The list remains valid if `execute` raises an exception.
+        The list can still be used if `execute` raises an exception.
         """
 
     def __enter__(self) -> Target:
@@ -42,7 +42,7 @@ class Target:
     def plan(self) -> list[Plan]:
         """Return a plan for each job.
 
-        A plan may contain findings that prevent its job from running.
+        A plan may contain findings, which prevent the job from running.
         """
         return []
 

@@ -1,9 +1,10 @@
 """ROIAlign over the levels of a pyramid, and non-maximum suppression, in PyTorch.
 
 ROIAlign follows He et al. 2017 and the reference implementation of the paper: no half-pixel shift,
-two samples in each direction of a bin, regions at least one cell wide. torchvision's operator
-computes ROIAlign. On a CPU, the time of this operator is proportional to the number of outputs. For
-small feature maps, two matrix products take a quarter of the operator's time.
+two samples in each direction of a bin, and regions that are at least one cell wide. torchvision's
+operator computes ROIAlign. On a CPU, the time of torchvision's operator is proportional to the
+number of outputs. For small feature maps, two matrix products take a quarter of the time of
+torchvision's operator.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ SAMPLES = 2
 """Number of samples in each direction of a bin."""
 MAX_PRODUCT_CELLS = 1024
 """Maximum number of cells of a feature map that is pooled by matrix products on a CPU.
-torchvision's operator pools larger maps.
+torchvision's operator pools larger feature maps.
 """
 
 
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
     """Return the indices of the boxes (n, 4) that remain after non-maximum suppression.
 
-    The best box is first. A box is dropped if a better remaining box overlaps it by more than
-    `most_iou`.
+    The indices are sorted by score, with the best box first. A box is dropped if a kept box with a
+    better score overlaps it by more than `most_iou`.
     """
     kept = nms(torch.from_numpy(boxes), torch.from_numpy(scores), most_iou)
     return np.asarray(kept.numpy())
@@ -43,7 +44,7 @@ def pool(
     """Return the pooled regions (B·R, C, side, side) of regions (B, R, 4) in pixels.
 
     `level` (B, R) is the index of each region's feature map (B, C, h, w). The computation uses at
-    least fp32, because a position on a map needs more precision than bf16 has.
+    least fp32, because coordinates on a feature map need more precision than bf16 has.
     """
     if maps[0].is_cuda and kernels.usable():
         return PooledLevel.apply(boxes, level, strides, side, *maps)
@@ -58,7 +59,7 @@ def pool(
 class PooledLevel(torch.autograd.Function):
     """Autograd function of `pool` with a kernel that pools each region only on its level.
 
-    Feature maps keep their data type. Sums are in fp32.
+    Feature maps keep their data type. The kernel computes sums in fp32.
     """
 
     @staticmethod
@@ -112,13 +113,14 @@ def _pool(
 def _pool_on_device(
     maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int
 ) -> Tensor:
-    """Pool the regions on a GPU.
+    """Pool the regions on a GPU without a synchronization.
 
-    Without a synchronization, the host does not have the number of regions per level.
+    The host does not know the number of regions per level. Each level therefore pools all regions,
+    and the results of regions on other levels are replaced by 0.
 
-    Each level pools all regions at their actual positions, and the values of regions on different
-    levels are replaced by 0. If the regions of different levels were moved to a common position
-    instead, their zero gradients would all be added to the same few cells in sequence.
+    Every region keeps its coordinates on every level. If regions of other levels were moved to a
+    common position instead, their zero gradients would all be added sequentially to the same few
+    cells.
     """
     total = torch.zeros((), device=rows.device)
     for number, (level_map, stride) in enumerate(zip(maps, strides, strict=True)):
@@ -150,7 +152,7 @@ def _pool_by_products(
 ) -> Tensor:
     """Pool the regions by matrix products: row weights · cells · column weights.
 
-    The weights of a region are 0 in the maps of all levels except its own.
+    In the feature maps of all other levels, the weights of a region are 0.
     """
     images, regions, channels = len(boxes), boxes.shape[1], maps[0].shape[1]
     total = None
@@ -159,7 +161,8 @@ def _pool_by_products(
         rows = _weights(boxes[..., 1], boxes[..., 3], stride, height, side)
         rows = rows * (level == number)[..., None, None]
         columns = _weights(boxes[..., 0], boxes[..., 2], stride, width, side)
-        # (B, R·side, h) · (B, h, w·C). Then, for each region and row of bins, (side, w) · (w, C).
+        # The first product is (B, R·side, h) · (B, h, w·C). The second product is (side, w) · (w,
+        # C) for each region and row of bins.
         lines = torch.bmm(
             rows.flatten(1, 2),
             level_map.permute(0, 2, 3, 1).reshape(images, height, width * channels),
@@ -174,8 +177,8 @@ def _weights(low: Tensor, high: Tensor, stride: int, cells: int, side: int) -> T
     """Return the weight (B, R, side, cells) of each cell along an axis, for each bin.
 
     The regions extend from `low` to `high` (B, R) in pixels. A sample that is more than one cell
-    outside of the map has weight 0. A sample that is less than one cell outside of the map is moved
-    to the map's edge.
+    outside of the feature map has weight 0. A sample that is less than one cell outside of the
+    feature map is moved to the map's edge.
     """
     start = low / stride
     size = (high / stride - start).clamp(min=1) / side

@@ -1,6 +1,7 @@
 """Residual trunks in PyTorch, built from framework-independent layers.
 
-A trunk consists of a stem, a max pool and stages of blocks. Its modules have torchvision's names.
+A trunk consists of a stem, a max pool and stages of blocks. The modules of a trunk have
+torchvision's names.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from workloads.common.networks.residual import Block, Convolution
 from workloads.frameworks.pytorch.norms import activated
 
 Norm = Callable[[int], nn.Module]
-"""Factory of the batch norm after a convolution. The argument is the number of channels."""
+"""Factory of the batch norm that follows a convolution. The argument is the number of channels."""
 
 
 def convolution(layer: Convolution | layer_lists.Convolution) -> nn.Conv2d:
@@ -28,9 +29,10 @@ def convolution(layer: Convolution | layer_lists.Convolution) -> nn.Conv2d:
 
 
 class FrozenNorm(nn.Module):
-    """Frozen batch norm: x · weight + bias per channel, not trained.
+    """Frozen batch norm, which is not trained: x · weight + bias per channel.
 
-    The running statistics of the batch norm are folded into scale and shift without ε.
+    The running statistics of the batch norm are merged into its scale and shift. The formula does
+    not use ε.
     """
 
     def __init__(self, channels: int) -> None:
@@ -38,10 +40,12 @@ class FrozenNorm(nn.Module):
         self.register_buffer("weight", torch.ones(channels))
         self.register_buffer("bias", torch.zeros(channels))
         self.prepared: tuple[Tensor, Tensor] | None = None
-        """Result that the next call of `folded` returns. `FrozenStage` computes it in advance."""
+        """Weights and bias that the next call of `folded` returns, computed in advance by
+        `FrozenStage`. None if `folded` must compute the weights.
+        """
 
     def folded(self, layer: nn.Conv2d) -> tuple[Tensor, Tensor]:
-        """Return the weights and bias of the preceding convolution, with this norm folded in."""
+        """Return the weights and bias of the preceding convolution, including this batch norm."""
         prepared, self.prepared = self.prepared, None
         return (
             (layer.weight * self.weight.view(-1, 1, 1, 1), self.bias)
@@ -51,26 +55,27 @@ class FrozenNorm(nn.Module):
 
 
 class FrozenStage:
-    """The frozen norms of a stage, which scale and cast all convolution weights together.
+    """Frozen batch norms of a stage. All convolution weights are scaled and cast together.
 
-    The stage needs one or two kernel launches instead of two launches per convolution. The results
-    are bit-identical to `FrozenNorm.folded` followed by autocast.
+    A stage needs one or two kernel launches. Without this class, each convolution would need two
+    kernel launches. The weights are bit-identical to the result of `FrozenNorm.folded` followed by
+    autocast.
     """
 
     def __init__(self, parts: Iterable[nn.Module]) -> None:
-        """Collect the convolutions of `parts`. A frozen norm follows each convolution."""
+        """Collect the convolutions of `parts`. A frozen batch norm follows each convolution."""
         modules = [module for part in parts for module in part.modules()]
         norms = [module for module in modules if isinstance(module, FrozenNorm)]
         self.pairs = list(
             zip((module for module in modules if isinstance(module, nn.Conv2d)), norms, strict=True)
         )
         self.sources: list[object] = []
-        """Data type and tensor versions from which `scales` and `biases` were computed. `scales`
-        has the shape of the weights.
+        """Data type and tensor versions for which `scales` and `biases` were computed. `scales` has
+        the shapes of the convolution weights.
         """
 
     def give(self, kind: torch.dtype) -> None:
-        """Pass the scaled weights and the biases to all norms, in the convolutions' data type."""
+        """Pass the scaled weights and biases, in the data type `kind`, to all frozen norms."""
         norms = [norm for _, norm in self.pairs]
         sources = [kind, *(part._version for norm in norms for part in (norm.weight, norm.bias))]
         if sources != self.sources:
@@ -114,8 +119,8 @@ def _in_type(tensors: Sequence[Tensor], kind: torch.dtype) -> list[Tensor]:
 def normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor) -> Tensor:
     """Apply a convolution and its batch norm.
 
-    The scale of a frozen norm is multiplied into the weights, because the weights are much smaller
-    than the feature maps.
+    The scale of a frozen batch norm is multiplied into the weights, because the weights are much
+    smaller than the feature maps.
     """
     if not isinstance(norm, FrozenNorm):
         return norm(layer(x))
@@ -125,7 +130,7 @@ def normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor) -> Tensor:
 def relu_normed(
     layer: nn.Conv2d, norm: nn.Module, x: Tensor, shortcut: Tensor | None = None
 ) -> Tensor:
-    """Apply `normed`, add `shortcut` if it is given, and return the ReLU of the result."""
+    """Apply `normed`, add `shortcut` (if any), and return the ReLU of the sum."""
     if not isinstance(norm, FrozenNorm):
         return activated(norm, layer(x), shortcut)
     out = normed(layer, norm, x)
@@ -137,7 +142,8 @@ def relu_normed(
 class Residual(nn.Module):
     """Residual block: convolutions `conv1`, `conv2`, … with batch norms.
 
-    ReLU follows each convolution. After the last convolution, the shortcut is added before ReLU.
+    A ReLU follows each convolution. After the last convolution, the shortcut is added before the
+    ReLU.
     """
 
     def __init__(self, block: Block, norm: Norm) -> None:
@@ -174,7 +180,8 @@ class Trunk(nn.Module):
     The trunk consists of `conv1`, `bn1`, a 3×3 max pool with stride 2, `layer1`, `layer2`, and so
     on.
 
-    Models inherit from this class, so that their parameters have these names without a prefix.
+    Models inherit from this class, so that the parameters of the trunk have these names without a
+    prefix.
     """
 
     def __init__(self, stem: Convolution, blocks: Iterable[Block], norm: Norm) -> None:
@@ -205,7 +212,7 @@ class Trunk(nn.Module):
     def stage_maps(self, x: Tensor) -> list[Tensor]:
         """Return the feature map of every stage, for normalized images (B, 3, H, W).
 
-        The finest map is first.
+        The finest feature map is first.
         """
         if x.is_cuda and not torch.compiler.is_compiling():
             self.fold(x.device.type)
@@ -218,10 +225,10 @@ class Trunk(nn.Module):
         return maps
 
     def fold(self, device: str) -> None:
-        """Scale the weights that precede frozen norms, stage by stage.
+        """Scale the weights that precede frozen batch norms, stage by stage.
 
-        With separate stages, the gradients of the last stages can be summed over replicas while the
-        gradients of earlier stages are computed.
+        Because the stages are separate, the all-reduce of the last stages' gradients can overlap
+        the backward pass of earlier stages.
         """
         kind = (
             torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32

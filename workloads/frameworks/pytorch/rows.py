@@ -1,7 +1,7 @@
 """Sequences with little padding in PyTorch.
 
-Each valid position has a row. Only operations that require padding convert the rows to padded
-sequences.
+Each valid position has a row. The rows are converted to padded sequences only for operations that
+require padding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workloads.frameworks.pytorch.copies import upload
 
 
 class _Padded(torch.autograd.Function):
-    """Autograd function that scatters x (R, w) to (N, w). The remaining rows are 0.
+    """Autograd function that scatters x (R, w) to (N, w). All other rows are 0.
 
     The target positions are unique, so the backward pass only gathers gradients.
     """
@@ -52,12 +52,12 @@ class _Packed(torch.autograd.Function):
 
 
 MULTIPLE = 64
-"""The number of rows is rounded up to a multiple of this number, by including padding positions if
+"""Multiple to which the number of rows is rounded up. The additional rows are padding positions, if
 available.
 
-The rounded number of rows takes few values, so oneDNN caches its preparation of matrix products.
-Without the cache, the preparation takes 0.4 ms per product of the demo's size. The cache has at
-most 1,024 products.
+The rounded numbers of rows are few, so oneDNN caches its preparation of matrix products. Without
+the cache, the preparation takes 0.4 ms per product in the demo. The cache has at most 1,024
+products.
 """
 
 
@@ -69,29 +69,29 @@ class Rows:
     """
 
     sequences: int
-    """Number of sequences, B."""
+    """Number B of sequences."""
     length: int
-    """Padded length of the sequences, L."""
+    """Padded length L of the sequences."""
     sequence: Array
-    """Index of each row's sequence, (R,), on the host."""
+    """Index (R,) of each row's sequence, in host memory."""
     position: Array
-    """Position of each row within its sequence, (R,), on the host."""
+    """Position (R,) of each row within its sequence, in host memory."""
     on_device: Tensor
-    """`sequence` and `position` stacked on the device, (2, R)."""
+    """`sequence` and `position`, stacked as a tensor (2, R) on the device."""
     places: Tensor | None
-    """Indices (R,) of the rows in a flattened (B, L), on the device. None if every position has
-    a row.
+    """Indices (R,) of the rows in a flattened array (B, L), on the device. None if every
+    position has a row.
     """
     mask: Tensor | None
-    """Mask of the valid positions, (B, L). None if all positions are valid."""
+    """Mask (B, L) of the valid positions. None if all positions are valid."""
 
     @classmethod
     def of(cls, lengths: Array, length: int, device: torch.device) -> Rows:
         """Return the rows of sequences with lengths (B,) that are padded at their ends."""
         mask = np.arange(length) < lengths[:, None]
         chosen = mask.reshape(-1).copy()
-        # Rows for padding are taken only from sequences with valid positions, because attention
-        # over no valid positions is NaN.
+        # Only sequences with valid positions get rows for padding, because attention over no valid
+        # positions is NaN.
         spare = np.flatnonzero(~mask & (lengths > 0)[:, None])
         chosen[spare[: -int(chosen.sum()) % MULTIPLE]] = True
         places = np.flatnonzero(chosen)
@@ -102,7 +102,7 @@ class Rows:
         return cls(len(lengths), length, sequence, position, on_device, of_rows, counting)
 
     def packed(self, x: Tensor) -> Tensor:
-        """Convert padded sequences (B, L, w) to rows (R, w)."""
+        """Convert padded sequences (B, L, w) to rows (R, w) without most of the padding."""
         flat = x.reshape(-1, x.shape[-1])
         return flat if self.places is None else _Packed.apply(flat, self.places)
 

@@ -2,12 +2,11 @@
 
 A server process and its workers exchange flat vectors through Gloo.
 
-`torch.distributed.rpc` is an alternative, but it is in maintenance mode and sends pickled Python
-objects. TensorPipe, its only remaining transport, is also in maintenance mode. Gloo's
-point-to-point messages are PyTorch's supported transport for CPU tensors, and the suite's
-collectives on CPUs already use Gloo. The process group of the server and the workers is separate
-from the process group of the workers' collectives, so that messages and collectives do not
-interfere.
+`torch.distributed.rpc` is an alternative to Gloo, but it is in maintenance mode and sends pickled
+Python objects. TensorPipe, the only remaining transport of `torch.distributed.rpc`, is also in
+maintenance mode. Gloo's point-to-point messages are PyTorch's supported transport for CPU tensors,
+and the suite's collectives on CPUs already use Gloo. The server and the workers form a separate
+process group, so that messages and the workers' collectives do not interfere.
 
 Each message of a worker begins with a number that identifies the type of the request. The server
 processes messages in the order of arrival, so each update and each copy of the weights is atomic.
@@ -31,12 +30,12 @@ from workloads.frameworks.pytorch.store import rendezvous_store
 
 PUSH, PULL = 1, 2
 _HEAD, _VECTOR = 1, 2
-"""Tags of the two message types."""
+"""Gloo tags of the message header and of vectors."""
 _SHAPES = "shapes"
-"""Store key under which the first worker publishes the parameter shapes."""
+"""Key of the rendezvous store under which the first worker publishes the parameter shapes."""
 _PATIENCE = timedelta(days=30)
-"""Timeout of the server. The server may have to wait for a complete evaluation, and the controller
-detects processes that hang.
+"""Timeout of the server for messages. The timeout is long because the server may have to wait for a
+complete evaluation, and because the controller detects processes that hang.
 """
 
 
@@ -56,7 +55,7 @@ class Group:
             )
 
     def send(self, vector: Tensor, to: int, tag: int = _VECTOR) -> None:
-        """Send a vector, and return when the caller may modify the vector again."""
+        """Send a vector. After the call, the caller may modify the vector."""
         self._gloo.send([vector], to, tag).wait()
 
     def receive(self, vector: Tensor, sender: int) -> None:
@@ -64,7 +63,7 @@ class Group:
         self._gloo.recv([vector], sender, _VECTOR).wait()
 
     def next_message(self) -> tuple[int, int]:
-        """Return the sender and the type (PUSH or PULL) of the next message from any worker."""
+        """Return sender and type (PUSH or PULL) of the next message from any worker."""
         head = torch.zeros(1, dtype=torch.int64)
         work = self._gloo.recv_anysource([head], _HEAD)
         work.wait()
@@ -72,7 +71,7 @@ class Group:
 
 
 def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Split a flat vector into views by name, each in its shape."""
+    """Split a flat vector into views with their shapes, by name."""
     sizes = [math.prod(shape) for shape in shapes.values()]
     parts = flat[: sum(sizes)].split(sizes)
     return {
@@ -83,7 +82,7 @@ def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tens
 class ParameterServerTransport:
     """Connection of a worker to the parameter server.
 
-    The first worker sends the initial weights.
+    The first worker sends the initial weights to the server.
     """
 
     def __init__(
@@ -151,7 +150,7 @@ def serve(workload: Workload, address: str, workers: int) -> None:
                 group.send(weights, worker)
                 continue
             group.receive(gradients, worker)
-        except RuntimeError:  # Gloo raises this error if the connection is lost
+        except RuntimeError:  # Gloo raises this error if the connection is lost.
             return
         optimizer.step(float(pushed[0]))
         record_update(counts, pushed)
@@ -160,7 +159,7 @@ def serve(workload: Workload, address: str, workers: int) -> None:
 def _next(group: Group) -> tuple[int, int] | None:
     """Return the next message, or None if a worker has disconnected.
 
-    A disconnected worker is not an error of the server.
+    The server does not treat a disconnected worker as an error.
     """
     try:
         return group.next_message()

@@ -1,7 +1,7 @@
 """Rendezvous store of the PyTorch processes.
 
-Several processes use a TCPStore that listens at a single address. A single process uses a store
-without a socket.
+Several processes use a TCPStore that listens at a single address. For a run with one process, the
+store has no socket.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ def rendezvous_store(
 ) -> dist.Store:
     """Return the rendezvous store of `processes` processes.
 
-    The process with `serves` set runs the store's server. The remaining processes wait for the
-    server for at most `patience`. The store listens only at `host`. PyTorch's default socket would
-    listen on all network interfaces, and any computer that reaches the socket could write to the
-    store.
+    The process with `serves=True` runs the store's server. All other processes wait for the server
+    for at most `patience`. The store listens only at `host`. PyTorch's default socket would listen
+    on all network interfaces, and any computer that reaches the socket could write to the store.
     """
     if processes == 1:
         return dist.HashStore()

@@ -31,8 +31,8 @@ from workloads.frameworks.pytorch.gloo import deprioritize_gloo_thread
 from workloads.frameworks.pytorch.store import rendezvous_store
 
 CHECK_STEPS = 50
-"""Number of steps between two checks of the loss. The copy of the loss to the host is
-asynchronous and is read one interval later.
+"""Number of steps between two checks of the loss. The loss is copied to the host asynchronously,
+and the check reads the copy one interval later.
 """
 
 
@@ -68,9 +68,9 @@ class PyTorchTrainer(Trainer):
     # -------------------------------------------------------------------------------------------
 
     def open_device(self) -> None:
-        """Select the device, which creates its CUDA context.
+        """Select the device, which creates the CUDA context of the process.
 
-        `setup` calls this method first.
+        `setup` calls this method before all other methods.
         """
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
@@ -78,12 +78,12 @@ class PyTorchTrainer(Trainer):
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
         """Run an optimizer step and return this replica's share of the loss, a scalar.
 
-        The share is the sum of the replica's loss terms / global_weight_sum.
+        The share is the sum of the replica's loss terms / `global_weight_sum`.
         """
         raise NotImplementedError
 
     def run_loss(self, batch: Batch) -> Tensor:
-        """Return this replica's share of the loss without an update."""
+        """Run a forward pass without an update, and return this replica's share of the loss."""
         raise NotImplementedError
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
@@ -98,7 +98,7 @@ class PyTorchTrainer(Trainer):
     def to_device(self, array: Array | Tensor) -> Tensor:
         """Copy a batch array to the device.
 
-        A tensor is already on the device (`StepGraph`).
+        A tensor is returned unchanged, because it is already on the device (`StepGraph`).
         """
         return array if isinstance(array, Tensor) else upload(array, self.device)
 
@@ -115,7 +115,7 @@ class PyTorchTrainer(Trainer):
     def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
         """On CUDA, copy batches to pinned memory in a thread, one batch in advance.
 
-        `upload` then needs no copy to pinned memory.
+        With pinned batches, `upload` needs no additional copy to pinned memory.
         """
         if self.device.type != "cuda":
             yield batches
@@ -128,7 +128,7 @@ class PyTorchTrainer(Trainer):
     ) -> Iterator[list[Batch]] | None:
         """Record a CUDA event on the stream before and after each step.
 
-        Returns None if the device is a CPU.
+        The method returns None if the device is a CPU.
         """
         return between_events(steps, seconds) if self.device.type == "cuda" else None
 
@@ -141,9 +141,10 @@ class PyTorchTrainer(Trainer):
             return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def _run(self, losses: Iterator[Tensor]) -> TrainStats:
-        """Run all steps.
+        """Run all steps, and return the statistics of their losses.
 
-        The host waits for the device only in the delayed loss checks and at the end.
+        The host waits for the device only at the end and in the loss checks, which are delayed by
+        one interval.
         """
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         host = torch.zeros((), dtype=torch.float64, pin_memory=self.device.type == "cuda")
@@ -153,9 +154,9 @@ class PyTorchTrainer(Trainer):
             if count % CHECK_STEPS == 0:
                 check_finite(float(host), count)
                 host.copy_(total, non_blocking=True)
-        # With a single process, an all-reduce would initialize NCCL within the timed part of the
-        # run. With asynchronous updates, workers have run different numbers of steps, so an
-        # all-reduce is not possible.
+        # With a single process, an all-reduce would initialize NCCL within the timed section of the
+        # run. With asynchronous updates, an all-reduce is not possible, because workers have run
+        # different numbers of steps.
         if self.worker.world_size > 1 and self.exchange is None:
             dist.all_reduce(total)
         check_finite(float(total), count)
@@ -167,7 +168,7 @@ class PyTorchTrainer(Trainer):
         received: list[Any] | None = (
             [None] * self.worker.world_size if self.worker.rank == 0 else None
         )
-        # unpickling is safe, because only processes of this run send objects
+        # Unpickling is safe, because only processes of this run send objects.
         dist.gather_object(dict(arrays), received, dst=0)
         return received
 
@@ -179,7 +180,7 @@ class PyTorchTrainer(Trainer):
         return float(tensor)
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak of the CUDA allocator, or the peak resident set size on CPUs."""
+        """Return the peak size of CUDA memory, or the peak resident set size on CPUs."""
         if self.device.type == "cuda":
             return int(torch.cuda.max_memory_allocated(self.device))
         return super().memory_peak_bytes()
@@ -191,9 +192,10 @@ class PyTorchTrainer(Trainer):
 
 
 def between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-    """Yield the items and measure the time of each step on the CUDA stream.
+    """Yield the batches of each step, and measure each step's time on the CUDA stream.
 
-    The work of a step is everything that the consumer enqueues before it requests the next item.
+    A step includes all work that the consumer enqueues before it requests the batches of the next
+    step.
     """
     events = []
     for item in steps:

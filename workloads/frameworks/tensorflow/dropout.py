@@ -1,7 +1,7 @@
 """Hashed dropout masks in TensorFlow.
 
-On a CPU without XLA, NumPy computes the masks. With XLA and on GPUs, the graph computes the same
-hash.
+On a CPU without XLA, NumPy computes the masks. On GPUs or with XLA, the TensorFlow graph computes
+the same hash.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def multipliers_at(
 ) -> tf.Tensor:
     """Compute `workloads.common.dropout.multipliers_at` (…, width) in a graph.
 
-    If `on_host` is set, NumPy computes the multipliers, which XLA does not support.
+    With `on_host`, NumPy computes the multipliers. XLA does not support `on_host`.
     """
     if not on_host:
         return hashed(keys, positions, label, width, rate)
@@ -44,7 +44,7 @@ def _drawn(label: str, rate: float, keys: Any, positions: Any, width: Any) -> An
 def hashed(
     keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Tensor, rate: float
 ) -> tf.Tensor:
-    """Compute the multipliers with the integer operators of the graph.
+    """Compute the dropout multipliers with the integer operators of the graph.
 
     The hash is defined in workloads/common/randomness.py.
     """

@@ -1,6 +1,6 @@
 """Cross-entropy with smoothed labels in TensorFlow.
 
-The implementation allocates no array of soft targets.
+The implementation allocates no array of smoothed labels.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def smoothed_entropy(
 
     The cross-entropy is summed over the rows.
 
-    The value is Σ -(on_label · log p of the label + on_mean · mean over V of log p). The weights
-    `on_label` and `on_mean` add up to 1. Rows labeled `padding` contribute 0. The gradient is
-    derived from the gradient of TensorFlow's cross-entropy (softmax minus 1 at the label), which
-    TensorFlow computes together with the value.
+    The formula is Σ -(on_label · log p of the label + on_mean · mean over V of log p). The weights
+    `on_label` and `on_mean` add up to 1. Rows with the label `padding` contribute 0. The gradient
+    is derived from the gradient of TensorFlow's cross-entropy (softmax minus 1 at the label), which
+    TensorFlow computes together with the cross-entropy.
     """
 
     @tf.custom_gradient

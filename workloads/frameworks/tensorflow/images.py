@@ -2,11 +2,12 @@
 
 The module contains a model with convolutions and batch norm in NHWC, and a trainer.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a feature map, C channels. Images are
-uint8 (B, H, W, 3) and are normalized on the device. A model accepts any H and W. Loaded and saved
-weights have PyTorch's layouts and the same names in all frameworks. In the model, convolution
-weights have the shape (height, width, inputs, outputs). Batch norm is TensorFlow's raw fused
-operator, which uses epsilon unchanged and updates the running variance with the unbiased variance.
+The shapes use these symbols: B images of a replica, H × W pixels, h × w cells of a feature map, C
+channels. Images are uint8 (B, H, W, 3) and are normalized on the device. A model accepts any H and
+W. Loaded and saved weights have PyTorch's layouts and the same names in all frameworks. In the
+model, convolution weights have the shape (height, width, inputs, outputs). Batch norm is
+TensorFlow's raw fused operator, which uses `epsilon` unchanged and updates the running variance
+with the unbiased variance.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ class ImageModel(Model):
 
     `dtype` is the data type of the activations.
 
-    If `as_products` is set, 1×1 convolutions with stride 1 are computed as matrix products. On a
-    CPU, matrix products make ResNet's training step 5 to 9 % faster. `constants` contains the
-    scales and shifts of frozen norms. Subclasses define `__call__`, and `epsilon` and `momentum` of
-    batch norm. `momentum` is the weight of the new batch statistic in the running statistic.
+    With `as_products`, 1×1 convolutions with stride 1 are computed as matrix products. On a CPU,
+    matrix products make ResNet's training step 5 to 9 % faster than convolutions. `constants`
+    contains the scales and shifts of frozen batch norms. Subclasses define `__call__` and the batch
+    norm attributes `epsilon` and `momentum`. `momentum` is the weight of the statistic of the
+    current batch in the running statistic.
     """
 
     epsilon: float
@@ -52,7 +54,7 @@ class ImageModel(Model):
     def __call__(self, images: tf.Tensor, training: bool) -> Any:
         """Return the model's fp32 outputs for uint8 images (B, H, W, 3).
 
-        If `training` is set, the running statistics are updated.
+        With `training`, the running statistics are updated.
         """
         raise NotImplementedError
 
@@ -71,7 +73,7 @@ class ImageModel(Model):
         )
 
     def parameter(self, name: str) -> tf.Tensor:
-        """Return a parameter in the activations' data type."""
+        """Return a parameter in the data type of the activations."""
         return tf.cast(self.parameters[name], self.dtype)
 
     def convolve(
@@ -80,7 +82,8 @@ class ImageModel(Model):
         """Convolve (B, h, w, inputs) to (B, h', w', outputs), with zero padding on every side.
 
         `weight` is (height, width, inputs, outputs). A separate operator pads the feature map.
-        EXPLICIT padding in the convolution would bypass oneDNN and is 20 times slower in bf16.
+        EXPLICIT padding in the convolution would bypass oneDNN and would be 20 times slower in
+        bf16.
         """
         height, width, inputs, outputs = weight.shape
         rows, columns = padding if isinstance(padding, tuple) else (padding, padding)
@@ -98,14 +101,15 @@ class ImageModel(Model):
         The images must be normalized.
 
         Returns:
-            The feature map of the last block.
+            The output feature map of the last block.
         """
         return self.stage_maps(x, layers, training)[-1]
 
     def stage_maps(self, x: tf.Tensor, layers: Trunk, training: bool) -> list[tf.Tensor]:
-        """Return the feature map of every stage of `trunk`, the finest map first."""
+        """Return the output feature map of every stage of `trunk`, with the finest map first."""
         x = tf.nn.relu(self.unit(x, layers.stem, training))
-        # After ReLU, padding with zeros is equivalent to padding with minus infinity.
+        # After ReLU, padding with zeros is equivalent to padding with minus infinity, because no
+        # activation is negative.
         x = tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")
         maps: dict[str, tf.Tensor] = {}
         for block in layers.blocks:
@@ -128,8 +132,8 @@ class ImageModel(Model):
 
         The feature map (B, h, w, inputs) becomes (B, h / stride, w / stride, outputs).
 
-        The scale of a frozen norm is multiplied into the weights, because the weights are much
-        smaller than the feature maps.
+        The scale of a frozen batch norm is multiplied into the weights, because the weights are
+        much smaller than the feature maps.
         """
         assert layer.norm is not None, f"{layer.name} has a bias"
         scale = self.constants.get(f"{layer.norm}.weight")
@@ -173,9 +177,10 @@ class ImageTrainer(ModelTrainer):
         return {"logits": model(batch["image"], training=False)}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run one optimizer step per item, then average the replicas' running statistics.
+        """Run one optimizer step per list of batches, then average the running statistics.
 
-        The average does not influence training.
+        The running statistics are averaged over the replicas. The average does not influence
+        training.
         """
         stats = super().train(steps, first_step)
         statistics = list(self.model.statistics.values())
@@ -195,10 +200,11 @@ def pad(
 
     Args:
         x: Feature map to pad.
-        count: Number of rows to add above and below. If `columns` is None, also the number of
-            columns to add on the left and right.
+        count: Number of rows to add above and below. If `columns` is None, `count` is also the
+            number of columns to add on the left and right.
         columns: Number of columns to add on the left and right.
-        extra: Number of additional rows at the bottom and columns on the right.
+        extra: Number of additional rows at the bottom, and number of additional columns on the
+            right.
     """
     sides = (count, count if columns is None else columns)
     if not any(sides + extra):

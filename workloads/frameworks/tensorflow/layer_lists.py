@@ -1,6 +1,7 @@
 """Networks of `workloads.common.networks.layer_lists` in TensorFlow, in NHWC layout.
 
-Shapes: B images, H × W pixels, h × w cells of a feature map, C channels, K classes.
+The shapes use these symbols: B images, H × W pixels, h × w cells of a feature map, C channels, K
+classes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from workloads.common.networks.layer_lists import Layer
 from workloads.frameworks.tensorflow.images import ImageModel, pad
 
 Masks = Mapping[str, tf.Tensor]
-"""Dropout mask by label, with the shape (B, h, w, C) or (B, C)."""
+"""Dropout masks by label. A mask has the shape (B, h, w, C) or (B, C)."""
 
 
 class LayerNetwork(ImageModel):
@@ -29,8 +30,7 @@ class LayerNetwork(ImageModel):
     def __call__(self, images: tf.Tensor, training: bool, masks: Masks | None = None) -> tf.Tensor:
         """Return the logits of the images.
 
-        Without masks, dropout is disabled. If `training` is set, the running statistics are
-        updated.
+        Without masks, dropout is disabled. With `training`, the running statistics are updated.
         """
         mean, deviation = tf.constant(self.network.mean), tf.constant(self.network.deviation)
         x = tf.cast(
@@ -60,7 +60,7 @@ class LayerNetwork(ImageModel):
             case layer_lists.Residual(block):
                 return self.residual(x, block, training)
             case layer_lists.Linear(name, inputs, _, relu):
-                # The weight expects a map that is flattened channel by channel.
+                # The weight expects a feature map that is flattened channel by channel.
                 if x.shape.rank == 4:
                     x = tf.reshape(tf.transpose(x, [0, 3, 1, 2]), [-1, inputs])
                 x = tf.matmul(
@@ -82,7 +82,8 @@ class LayerNetwork(ImageModel):
             case layer_lists.GlobalPool():
                 return tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
             case layer_lists.Pool(kind, kernel, stride, padding, _, extra):
-                # For maxima of a map without negative values, padding with zeros is equivalent to
-                # padding with minus infinity. Averages include the zeros.
+                # In max pooling of a feature map without negative values, padding with zeros is
+                # equivalent to padding with minus infinity. In average pooling, the averages
+                # include the zeros.
                 pool = tf.nn.max_pool2d if kind == "max" else tf.nn.avg_pool2d
                 return pool(pad(x, padding, extra=extra), kernel, stride, "VALID")

@@ -41,8 +41,8 @@ def looked_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Callable[...
     """Return the rows (R, w) of a table (V, w) at the indices `ids` (R,).
 
     The gradient is a dense array with the table's shape. TensorFlow's automatic gradient is a
-    sparse list of rows. If a classifier shares the table, its gradient would be appended to this
-    list row by row.
+    sparse list of rows. If a classifier shares the table, TensorFlow would append the classifier's
+    gradient to this list row by row.
     """
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:

@@ -3,10 +3,10 @@
 A subclass defines `build_model`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 
 The trainer does not depend on the model's domain. Batches may have any arrays and any number of
-shapes. Each shape is traced once. If the model supports any shape and XLA is off, a single trace
-serves all shapes. With a single process, a step is a single function. With several processes,
-computing, summing, and applying the gradients are separate functions, so that XLA compiles
-everything except the collectives.
+shapes. TensorFlow traces each shape once. If the model supports any shape and XLA is off, a single
+trace is used for all shapes. With a single process, a step is a single function. With several
+processes, computing, summing, and applying the gradients are separate functions, so that XLA
+compiles everything except the collectives.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTr
 from workloads.frameworks.tensorflow.variables import Model, Tensors
 
 NARROW = {"bf16": tf.bfloat16, "fp16": tf.float16}
-"""Precisions in which activations and copies of the weights have fewer bits than fp32."""
+"""Low-precision data type of the activations, by precision. Copies of the weights for matrix
+products have the same data type.
+"""
 FP32_BYTES = 4
 Part = tuple[tf.Tensor, Tensors]
-"""Loss of a batch, and gradients by name."""
+"""Pair (loss of a batch, gradients by name)."""
 
 
 class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
-    """Trainer of a model on a single device. Several processes sum their gradients.
+    """Trainer of a model on a single device.
+
+    With several processes, the gradients are summed over the processes (all-reduce).
 
     Subclasses define `inputs`, `evaluation_inputs`, `build_model`, `loss` and `outputs`. TensorFlow
     traces `loss` and `outputs`. A subclass overrides `gradients_of` if it can compute gradients
@@ -49,21 +53,21 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     """
 
     takes_any_shape: ClassVar[bool] = False
-    """Whether `loss` and `outputs` accept arrays whose sizes are unknown during tracing."""
+    """Whether `loss` and `outputs` accept arrays whose sizes are not available during tracing."""
     auto_compiles: ClassVar[bool] = True
-    """Whether compile=auto enables XLA on a GPU. The value is False if XLA would compile dozens of
-    shapes.
+    """Whether compile=auto enables XLA on a GPU. Set False for models with dozens of shapes,
+    because XLA would compile each shape.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        # On a CPU, XLA has 0.4 (ResNet) and 0.7 (SSD) times the speed of oneDNN's operators. The
-        # default for GPUs is not based on measurements.
+        # On a CPU, XLA reaches only 0.4 times (ResNet) and 0.7 times (SSD) the speed of oneDNN's
+        # operators. The default for GPUs is not based on measurements.
         choice = getattr(workload.options, "compile", "auto")
         self.compiled = self.on_gpu and self.auto_compiles if choice == "auto" else choice == "on"
         self.any_shape = self.takes_any_shape and not self.compiled
-        """Whether a single trace serves every shape. With XLA, each shape is traced and compiled
-        separately.
+        """Whether a single trace is used for every shape. With XLA, each shape is traced and
+        compiled separately.
         """
         self.dtype = NARROW.get(self.settings.precision, tf.float32)
         """Data type of the activations."""
@@ -71,8 +75,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self.model: Any = None
         """Result of `build_model`, or None before `build`."""
         self.traces = 0
-        """Number of times that a training step was traced: at most once per shape, or once in
-        total if a single trace serves every shape.
+        """Number of times that TensorFlow traced a training step. The step is traced at most
+        once per shape, or once in total if a single trace is used for every shape.
         """
         self._traced: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
 
@@ -85,8 +89,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
         """Return the loss and the gradients of a batch.
 
-        The returned loss is `loss` times `scale`. The gradients are dense, by parameter name, and
-        also multiplied by the loss scale.
+        The returned loss is `loss` times `scale`. The gradients are dense, are also multiplied by
+        the loss scale, and have the names of the parameters.
         """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(list(self.optimizer.parameters.values()))
@@ -104,8 +108,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _dense(self, name: str, gradient: Any) -> tf.Tensor:
         """Convert a gradient to a dense tensor.
 
-        Gradients of the same embedding row are summed. The gradient is 0 if the trace does not use
-        the parameter.
+        Gradients of the same embedding row are summed. If the trace does not use the parameter, the
+        gradient is 0.
         """
         if gradient is None:
             assert not self.workload.every_step_uses_every_parameter, (
@@ -136,7 +140,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         if worker.rank == 0:
             self.channel.begin()
         if self.strategy is not None:
-            self.broadcast(0.0)  # no worker pulls before rank 0 has sent the weights
+            # The broadcast ensures that no worker pulls before rank 0 has sent the weights.
+            self.broadcast(0.0)
         return ParameterServerClient(
             self.channel, worker.rank, worker.world_size, self.workload.learning_rate
         )
@@ -153,7 +158,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self.loss_scale = LossScale(self.updates.loss_scaling, self.worker.num_replicas)
         single = self.strategy is None and not self.settings.asynchronous
         # With a single process, a step is a single function. With several processes, each phase of
-        # a step is a separate function, and XLA does not compile the sum of gradients.
+        # a step is a separate function, so that XLA does not compile the all-reduce of the
+        # gradients.
         part: Any = (lambda python: python) if single else self._function
         whole: Any = self._function if single else functools.partial(tf.function, autograph=False)
         self._gradients, self._update = part(self._backward), part(self._apply)
@@ -168,7 +174,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _warm_up(self) -> None:
         """Run each pass once for every shape.
 
-        The warm-up selects kernels and traces functions.
+        The warm-up selects kernels and traces TensorFlow functions.
         """
         passes: dict[str, Callable[[Batch], object]] = {
             "train": functools.partial(self.step, learning_rate=0.0),
@@ -187,8 +193,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Run an optimizer step, or push the gradients to the server with `update=async`.
 
-        An optimizer step computes the gradients, sums them over replicas, and updates the
-        parameters.
+        An optimizer step computes the gradients, sums the gradients over replicas (all-reduce), and
+        updates the parameters.
         """
         if self.settings.asynchronous:
             self._push_gradients(batch)
@@ -197,8 +203,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
             [1 / batch.global_weight_sum, *self.optimizer.scalars(learning_rate)], np.float32
         )
         tensors = [tf.constant(scalars), *self.tensors(batch, training=True)]
-        # The concrete function is called directly, because the signature look-up of tf.function
-        # costs 0.2 ms per call.
+        # The concrete function is called directly, because tf.function needs 0.2 ms per call to
+        # find the function for the arguments.
         shapes = () if self.any_shape else tuple(tuple(array.shape) for array in tensors[1:])
         if shapes not in self._traced:
             first, *arrays = tensors
@@ -208,9 +214,10 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self._traced[shapes](*tensors)
 
     def _push_gradients(self, batch: Batch) -> None:
-        """Run an asynchronous update.
+        """Push the gradients of a batch to the parameter server (asynchronous update).
 
-        During the warm-up in `setup`, there is no server yet, so the parameters do not change.
+        During the warm-up in `setup`, the worker is not yet connected to the server, so the
+        parameters do not change.
         """
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         gradients = self._gradients(scale, *self.tensors(batch, training=True))
@@ -221,14 +228,14 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _train(self, scalars: tf.Tensor, *inputs: tf.Tensor) -> None:
         """Run a step.
 
-        `scalars` contains 1 / global_weight_sum and the scalars of the optimizer.
+        `scalars` contains 1 / `global_weight_sum` and the scalars of the optimizer.
         """
         self.traces += 1
         gradients = self._reduced(scalars[0], *inputs)
         self._update(gradients, scalars[1:])
 
     def _reduced(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Return the gradients, summed over micro-batches and replicas.
+        """Return the gradients of a batch, summed over micro-batches and replicas.
 
         The gradients are multiplied by the dynamic loss scale, if any.
         """
@@ -237,7 +244,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         return dict(zip(gradients, summed, strict=True))
 
     def _backward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Add this replica's share of the loss to `total`, and return its gradients."""
+        """Add this replica's share of the loss to `total`, and return its gradients by name."""
         zeros = {name: tf.zeros(value.shape) for name, value in self.optimizer.parameters.items()}
         loss, gradients = self._over_pieces(
             functools.partial(self.gradients_of, scale), zeros, inputs
@@ -248,7 +255,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _apply(self, gradients: Tensors, scalars: tf.Tensor) -> None:
         """Check the gradients for overflow, unscale and clip them, and update the parameters.
 
-        Every replica computes the same update. A step that overflows is skipped.
+        Every replica computes the same update. A step whose gradients overflow is skipped.
         """
         unscaled, taken = self.loss_scale.checked(gradients)
         self.optimizer.apply(clipped(unscaled, self.updates.clip_norm), scalars, taken)
@@ -260,7 +267,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         """Return the sum of `compute` over the micro-batches of a batch.
 
         The micro-batches are computed in sequence, so only the activations of one micro-batch are
-        in memory.
+        in memory at any time.
         """
         count = self.updates.accumulation_steps
         if count == 1:
@@ -292,10 +299,10 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         """Return the gradients of a batch, summed over replicas, without an update.
 
         The gradients are multiplied by the dynamic loss scale, if any. Running statistics are
-        updated.
+        updated as in a training step.
         """
-        # The function returns the gradients. Without this result, TensorFlow would remove the
-        # computation of the gradients from the graph.
+        # The function must return the gradients, because TensorFlow removes computations without a
+        # result from the graph.
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         return self._summed_gradients(scale, *self.tensors(batch, training=True))
 
@@ -308,7 +315,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self._loss(tf.constant(np.float32(1 / batch.global_weight_sum)), *tensors)
 
     def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
-        """Add this replica's share of the loss to `total`."""
+        """Compute the loss, and add this replica's share of the loss to `total`."""
         loss, _ = self._over_pieces(
             lambda piece: (self.loss(self.model, piece) * scale, {}), {}, inputs
         )
@@ -323,7 +330,10 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         )
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the size of the trained parameters' joined fp32 gradients, cut into chunks."""
+        """Return the size of the trained parameters' fp32 gradients, which are joined.
+
+        The joined gradients are split into chunks for the all-reduce.
+        """
         sizes = [value.shape.num_elements() for value in self.optimizer.parameters.values()]
         return GradientAllReduceInfo(
             FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS)

@@ -2,13 +2,14 @@
 
 Each direction has one graph loop with a custom gradient.
 
-On a CPU, the alternatives were worse (docs/reference/workloads/gnmt.md). `BlockLSTMV2` has wrong
-gradients. `BlockLSTM` multiplies input and state in every step and is ten times slower at 1,024
-hidden values. TensorFlow's automatic gradient of a loop accumulates the gradient of the recurrent
-weight in every step. The custom gradient computes a single product at the end instead.
+On a CPU, the alternatives to the graph loop are worse (docs/reference/workloads/gnmt.md).
+`BlockLSTMV2` has wrong gradients. `BlockLSTM` multiplies inputs and hidden states in every step and
+is ten times slower with 1,024 hidden units. TensorFlow's automatic gradient of a loop accumulates
+the gradient of the recurrent weight in every step. The custom gradient computes the gradient of the
+recurrent weight in a single product at the end.
 
-Shapes: L positions, B sentences, h hidden values. Weights have PyTorch's layout: (4h, …), with the
-gates in the order input, forget, cell, output.
+The shapes use these symbols: L positions, B sentences, h hidden units. Weights have PyTorch's
+layout: (4h, …), with the gates in the order input, forget, cell, output.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import tensorflow as tf
 
 
 def lstm(x: tf.Tensor, weights: tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
-    """Return the hidden values (L, B, h) of inputs x (L, B, inputs).
+    """Return the hidden states (L, B, h) of an LSTM for inputs x (L, B, inputs).
 
-    The initial hidden and cell values are 0. `weights` contains the input weight, the recurrent
+    The initial hidden and cell states are 0. `weights` contains the input weight, the recurrent
     weight, and two biases.
     """
     of_input, of_state, bias, state_bias = weights
@@ -39,7 +40,7 @@ def lstm_cell(
     cell: tf.Tensor,
     weights: tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor],
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Run one step on x (N, inputs), and return the new hidden and cell values (N, h)."""
+    """Run an LSTM step on x (N, inputs), and return the new hidden and cell states (N, h)."""
     of_input, of_state, bias, state_bias = weights
     projected = tf.matmul(x, of_input, transpose_b=True) + (bias + state_bias)
     _, cell, hidden = _advance(projected, hidden, cell, of_state)
@@ -52,7 +53,7 @@ def _advance(
     """Compute one step of the LSTM.
 
     Returns:
-        Activated gates (B, 4h), cell values (B, h), and hidden values (B, h).
+        Activated gates (B, 4h), cell states (B, h), and hidden states (B, h).
     """
     i, f, g, o = tf.split(projected + tf.matmul(hidden, weight, transpose_b=True), 4, 1)
     i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
@@ -62,7 +63,7 @@ def _advance(
 
 @tf.custom_gradient
 def _recurrence(projected: tf.Tensor, weight: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-    """Return the hidden values (L, B, h) of all positions.
+    """Return the hidden states (L, B, h) of all positions.
 
     Args:
         projected: Contribution of the inputs to the gates, (L, B, 4h).
@@ -102,7 +103,7 @@ def _backwards(
 ) -> tf.Tensor:
     """Return the gradients of the gates' pre-activations (L, B, 4h).
 
-    `by_hidden` (L, B, h) contains the gradients of the hidden values.
+    `by_hidden` (L, B, h) contains the gradients with respect to the hidden states.
     """
     positions = by_hidden.shape[0]
     zeros = tf.zeros_like(by_hidden[0])

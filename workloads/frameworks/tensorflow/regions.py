@@ -1,11 +1,11 @@
 """ROIAlign over the levels of a pyramid, and non-maximum suppression, in TensorFlow.
 
 ROIAlign follows He et al. 2017 and the reference implementation of the paper: no half-pixel shift,
-two samples in each direction of a bin, regions at least one cell wide. TensorFlow's operator
-`crop_and_resize` computes the samples. Outside of a map, `crop_and_resize` returns 0, while
-ROIAlign extends the map by one cell. Therefore, `bordered` adds a border of one cell, which repeats
-the outermost cells. XLA does not support `crop_and_resize`, so compiled functions do not include
-pooling.
+two samples in each direction of a bin, and regions that are at least one cell wide. TensorFlow's
+operator `crop_and_resize` computes the samples. Outside of a feature map, `crop_and_resize` returns
+0, while ROIAlign extends the feature map by one cell. The function `bordered` therefore adds a
+border of one cell, which repeats the outermost cells. XLA does not support `crop_and_resize`, so
+functions that XLA compiles do not include the pooling.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SAMPLES = 2
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
     """Return the indices of the boxes (n, 4) that remain after non-maximum suppression.
 
-    The best box is first. A box is dropped if a better remaining box overlaps it by more than
-    `most_iou`.
+    The indices are sorted by score, with the best box first. A box is dropped if a kept box with a
+    better score overlaps it by more than `most_iou`.
     """
     with tf.device("CPU:0"):
         kept = tf.raw_ops.NonMaxSuppressionV3(
@@ -41,7 +41,8 @@ def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
 def bordered(maps: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Pad feature maps (B, h, w, C) for `pool`, to (B, h + 2, w + 2, C) in fp32.
 
-    A position on a map needs more precision than bf16 has.
+    The feature maps are fp32, because coordinates on a feature map need more precision than bf16
+    has.
     """
     return [
         tf.pad(tf.cast(level_map, tf.float32), [[0, 0], [1, 1], [1, 1], [0, 0]], "SYMMETRIC")
@@ -54,8 +55,8 @@ def pool(
 ) -> tf.Tensor:
     """Return the pooled regions (B·R, side, side, C) of regions (B, R, 4) in pixels.
 
-    `level` (B, R) is the index of each region's bordered map. Each level pools only its regions.
-    The trace does not depend on the number of regions per level.
+    `level` (B, R) is the index of each region's bordered feature map. On each level, only the
+    regions of this level are pooled. The trace does not depend on the number of regions per level.
     """
     count, rows, of_level = tf.shape(boxes)[1], tf.reshape(boxes, [-1, 4]), tf.reshape(level, [-1])
     places, parts = [], []
@@ -67,15 +68,15 @@ def pool(
 
 
 def _pool_level(level_map: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, side: int) -> tf.Tensor:
-    """Return the pooled regions (n, side, side, C) of a bordered map.
+    """Return the pooled regions (n, side, side, C) of a bordered feature map.
 
     `boxes` (n, 4) are in units of cells. `images` (n,) contains the image index of each box.
     """
     size = tf.maximum(boxes[:, 2:] - boxes[:, :2], 1)
-    to_first = size / (2 * SAMPLES * side)  # half of the distance between two samples
+    to_first = size / (2 * SAMPLES * side)  # The value is half of the distance between two samples.
     first, last = boxes[:, :2] + to_first + 1, boxes[:, :2] + size - to_first + 1
     last_cell = tf.constant([level_map.shape[2] - 1, level_map.shape[1] - 1], tf.float32)
-    # `crop_and_resize` expects the ends as fractions of the map, y before x.
+    # `crop_and_resize` expects the ends of a box as fractions of the feature map, with y before x.
     ends = tf.reverse(tf.stack([first / last_cell, last / last_cell], 1), [2])
     samples = tf.image.crop_and_resize(
         level_map, tf.reshape(ends, [-1, 4]), images, [SAMPLES * side] * 2

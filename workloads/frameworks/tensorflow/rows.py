@@ -1,9 +1,9 @@
 """Sequences without padding in TensorFlow, with one row per valid position.
 
-Sequences are padded only for attention. Shapes: B sequences padded to L, R rows, H heads of e
-values. A single gather pads the sequences, separates the heads, and moves the head axis to the
-front. A second gather reverses these operations. Each gather is the gradient of the other gather,
-so no transpose is needed.
+Sequences are padded only for attention. The shapes use these symbols: B sequences padded to L, R
+rows, H heads of e elements. A single gather pads the sequences, separates the heads, and moves the
+head axis to the front. A second gather reverses these operations. Each gather is the gradient of
+the other gather, so no transpose is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 Graded = tuple[Any, Callable[..., Any]]
-"""A value and its gradient function."""
+"""Pair of a function's result and its gradient function."""
 
 
 class Rows:
@@ -22,7 +22,7 @@ class Rows:
 
     The valid positions are the first `lengths` positions of each sequence.
 
-    XLA needs static sizes, so with XLA the rows include all positions.
+    XLA needs static sizes. With XLA, all positions therefore have rows, including padding.
     """
 
     def __init__(
@@ -30,25 +30,25 @@ class Rows:
     ) -> None:
         """Index the rows of sequences with `lengths` (B,), padded at their ends to `length`.
 
-        If `every` is set, padding positions have rows too.
+        With `every`, padding positions have rows, too.
         """
         self.sequences, self.length, self.heads = tf.shape(lengths)[0], length, heads
         self.mask = tf.range(length) < lengths[:, None]
-        """Mask of the valid positions, (B, L)."""
+        """Mask (B, L) of the valid positions."""
         self.places = (
             _all_places(lengths.shape[0], length)
             if every
             else tf.cast(tf.where(self.mask), tf.int32)
         )
-        """Sequence index and position of each row, (R, 2)."""
+        """Sequence index and position of each row, as an array (R, 2)."""
         self.sequence, self.position = self.places[:, 0], self.places[:, 1]
         self._parts: dict[int, list[tf.Tensor]] = {}
         places = self.sequence[:, None] * self.heads + tf.range(self.heads)
         self._back = places * length + self.position[:, None]
-        """Index (R, H) of each row and head in the flattened positions (B, H, L)."""
+        """Index (R, H) of each row and head in a flattened array (B, H, L)."""
 
     def of(self, array: tf.Tensor) -> tf.Tensor:
-        """Return the values (R,) of the rows from an array (B, L)."""
+        """Return the elements (R,) of an array (B, L) that belong to the rows."""
         return tf.gather_nd(array, self.places)
 
     def padded(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:
@@ -85,9 +85,9 @@ class Rows:
         return joined(x)
 
     def _rows_of(self, parts: int) -> list[tf.Tensor]:
-        """Return, for each of `parts` arrays, the indices (B, H, L) into rows (R, parts, H).
+        """Return the indices (B, H, L) into rows (R, parts, H), for each of `parts` arrays.
 
-        At padding, the index is the index after the last row.
+        Padding positions have the index after the last row.
         """
         if parts not in self._parts:
             count = tf.shape(self.sequence)[0]

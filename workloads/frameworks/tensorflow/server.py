@@ -4,9 +4,10 @@ The workers' sessions read and update variables on a parameter-server task.
 
 `tf.distribute.ParameterServerStrategy` has a single coordinator that sends functions to passive
 workers. In this suite, each worker runs the training loop on its data, and two programs in eager
-mode cannot share variables. Therefore, the server is a `tf.distribute.Server` of job `ps`, and each
-worker opens a graph-mode session on it. All sessions share the variables with the same name. All
-operators of the graph run on the server. The worker trains the model in eager mode.
+mode cannot share variables. The server is therefore a `tf.distribute.Server` of job `ps`, and each
+worker opens a graph-mode session on the server. All sessions share the variables with the same
+name. All operators of the session's graph run on the server. The worker trains the model in eager
+mode.
 
 A critical section makes each update and each copy of the weights atomic.
 """
@@ -60,7 +61,7 @@ class ParameterServerTransport:
         section = tf.CriticalSection(name=_MUTEX, shared_name=_MUTEX)
         self._input = tf.compat.v1.placeholder(tf.float32, [total])
 
-        # a tf.function keeps the order of assignments, unlike a graph
+        # Unlike a plain graph, a tf.function keeps the order of assignments.
         @tf.function(autograph=False)
         def update(vector: tf.Tensor) -> tf.Tensor:
             gradients, tail = self._parts(vector, shapes)
@@ -95,7 +96,7 @@ class ParameterServerTransport:
     def _parts(
         self, flat: tf.Tensor, shapes: Mapping[str, tuple[int, ...]]
     ) -> tuple[Tensors, tf.Tensor]:
-        """Split a flat vector into tensors by name, and the metadata."""
+        """Split a flat vector into tensors by name, and return them with the metadata."""
         *parts, tail = tf.split(flat, [*self._sizes.values(), self._tail])
         return {
             name: tf.reshape(part, shapes[name]) for name, part in zip(shapes, parts, strict=True)
@@ -104,7 +105,7 @@ class ParameterServerTransport:
     def begin(self) -> None:
         """Send the initial weights to the server.
 
-        A single worker calls this method before any worker pulls.
+        Only one worker calls this method, before any worker pulls.
         """
         self._session.run(self._create)
         values = [value.numpy().reshape(-1) for value in self._parameters.values()]
@@ -122,7 +123,7 @@ class ParameterServerTransport:
         return flat[first:]
 
     def push(self, tail: Array) -> None:
-        """Send the gradients of the last call of `hold`, and the metadata, to the server."""
+        """Send to the server the metadata and the gradients of the last call of `hold`."""
         parts = [self._gradients[name].numpy().reshape(-1) for name in self._parameters]
         self._session.run(self._push, {self._input: np.concatenate([*parts, tail])})
 

@@ -3,8 +3,9 @@
 The trainer manages the strategy, the device, threads, collectives of small arrays, and loss checks.
 
 `MultiWorkerMirroredStrategy` connects several processes and reads TF_CONFIG. The trainer uses only
-its collectives. Variables are local to each process. The variables are equal in every process,
-because all processes start from the same weights and apply the same sum of gradients.
+the collectives of this strategy. Variables are local to each process. The variables are equal in
+every process, because all processes load the same initial weights and apply the same sum of
+gradients.
 """
 
 from __future__ import annotations
@@ -33,28 +34,30 @@ from workloads.api import (
 
 CHECK_STEPS = 50
 """Number of steps between two checks of the loss. A thread copies the loss to the host, and the
-loss is checked one interval later.
+check reads the copy one interval later.
 """
 SILENCE_SECONDS = 300
-"""Number of seconds without a heartbeat after which a process is considered lost. The watchdog uses
-the same timeout. A broken connection is detected immediately.
+"""Number of seconds without a heartbeat after which TensorFlow considers a process lost. The
+controller's watchdog uses the same timeout. A broken connection is detected immediately.
 """
 CHUNK_ELEMENTS = 1 << 22
-"""Maximum number of elements per collective. On two CPU processes, eight ring all-reduces of 16 MiB
-take 0.4 times the time of a single ring all-reduce of 127 MB.
+"""Maximum number of elements per collective. With two CPU processes, eight ring all-reduces of
+16 MiB take 0.4 times the time of a single ring all-reduce of 127 MB.
 """
 
 
 class TensorFlowTrainer(Trainer):
     """Base class of the TensorFlow trainers. Each process uses a single device.
 
-    Subclasses define `step`, `backward`, `run_loss`, and `run_outputs`. The first three methods add
-    their share of the loss to `total`. The constructor connects the processes of the run. `build`
-    allocates device memory.
+    Subclasses define `step`, `backward`, `run_loss`, and `run_outputs`. `step`, `backward`, and
+    `run_loss` add this replica's share of the loss to `total`. The constructor connects the
+    processes of the run. `build` allocates device memory.
     """
 
     total: tf.Variable
-    """Loss of this replica since the last reset to 0, float64. `build` creates the variable."""
+    """Sum of this replica's losses since `total` was last reset to 0, float64. `build` creates the
+    variable.
+    """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
@@ -73,16 +76,16 @@ class TensorFlowTrainer(Trainer):
             handler = signal.getsignal(signal.SIGTERM)
             _extend_heartbeat_timeout()
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-            # TensorFlow's handler only records the SIGTERM signal, but a worker must exit.
+            # TensorFlow's signal handler only records SIGTERM, but a worker must exit.
             signal.signal(signal.SIGTERM, handler)
         self._sum = self.new_sum()
         self._join = self._in_replica(lambda context, tensor: context.all_gather(tensor, axis=0))
         self._reader = ThreadPoolExecutor(1, "read-loss")
 
     def _configure(self) -> None:
-        """Configure threads, the visible device, and arithmetic.
+        """Configure threads, the visible device, and the precision of matrix products.
 
-        Call this method before TensorFlow starts its runtime.
+        This method must be called before TensorFlow starts its runtime.
         """
         tf.config.threading.set_intra_op_parallelism_threads(self.worker.threads_per_device)
         tf.config.threading.set_inter_op_parallelism_threads(2 if self.on_gpu else 1)
@@ -110,12 +113,12 @@ class TensorFlowTrainer(Trainer):
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Run an optimizer step, and add this replica's share of the loss to `total`.
 
-        The share is the sum of the replica's loss terms / global_weight_sum.
+        The share is the sum of the replica's loss terms / `global_weight_sum`.
         """
         raise NotImplementedError
 
     def backward(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Return the gradients summed over replicas, without an update.
+        """Return the gradients summed over replicas (all-reduce), without an update.
 
         This replica's share of the loss is added to `total`, as in `step`.
         """
@@ -140,7 +143,7 @@ class TensorFlowTrainer(Trainer):
     def new_sum(self) -> Callable[[Sequence[tf.Tensor]], Sequence[tf.Tensor]]:
         """Return the function that `sum_over_replicas` calls.
 
-        TensorFlow traces the function for the shapes of its tensors.
+        TensorFlow traces the function for the shapes of the tensors that it sums.
         """
         return self._in_replica(_all_reduce)
 
@@ -151,8 +154,8 @@ class TensorFlowTrainer(Trainer):
         """
 
         def in_replica(tensors: Any) -> Any:
-            # The collectives read the device of each tensor, which is not set for tensors created
-            # outside of the replica.
+            # The collectives read the device attribute of each tensor. The attribute is not set for
+            # tensors that were created outside of the replica context.
             local = tf.nest.map_structure(tf.identity, tensors)
             return collective(tf.distribute.get_replica_context(), local)
 
@@ -185,9 +188,10 @@ class TensorFlowTrainer(Trainer):
     def _run(
         self, compute: Callable[[Batch, int], object], steps: Iterable[list[Batch]]
     ) -> TrainStats:
-        """Call `compute(batch, number)` for each batch.
+        """Call `compute(batch, number)` for each batch, and return statistics of the losses.
 
-        The host waits for the device only in the delayed loss checks and at the end.
+        The host waits for the device only at the end and in the loss checks, which are delayed by
+        one interval.
         """
         self.total.assign(0.0)
         seen: Future[float] | None = None
@@ -199,7 +203,8 @@ class TensorFlowTrainer(Trainer):
                     check_finite(seen.result(), count)
                 seen = self._reader.submit(_read, self.total.read_value())
         local = self.total.read_value()
-        # Asynchronous workers have run different numbers of steps, so their losses are not summed.
+        # Asynchronous workers have run different numbers of steps, so their losses are not summed
+        # over workers.
         total = _read(local if self.exchange is not None else self.sum_over_replicas([local])[0])
         check_finite(total, count)
         return TrainStats(count, total / max(count, 1))
@@ -207,7 +212,8 @@ class TensorFlowTrainer(Trainer):
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Yield each batch with its outputs.
 
-        The device computes the next batch while the caller reads the outputs of a batch.
+        The device computes the outputs of the next batch while the caller reads the outputs of the
+        current batch.
         """
         running: tuple[Batch, dict[str, tf.Tensor]] | None = None
         for (batch,) in batches:
@@ -221,8 +227,8 @@ class TensorFlowTrainer(Trainer):
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
         """Gather the arrays of all processes on rank 0, and return None on all other ranks.
 
-        The arrays are transferred as bytes, so their names, types, and lengths may differ between
-        processes.
+        The arrays are transferred as bytes. The names, types, and lengths of the arrays may
+        therefore differ between processes.
         """
         if self.strategy is None:
             return [arrays]
@@ -238,7 +244,7 @@ class TensorFlowTrainer(Trainer):
         return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
 
     def _all_gather(self, array: Array) -> Array:
-        """Join the arrays (n,) of all processes in rank order as (processes · n,).
+        """Concatenate the arrays (n,) of all processes in rank order to (processes · n,).
 
         This call is collective.
         """
@@ -247,28 +253,28 @@ class TensorFlowTrainer(Trainer):
     def broadcast(self, value: float) -> float:
         """Return the value of rank 0 on every process.
 
-        The broadcast is a sum to which all ranks except rank 0 add 0.
+        The broadcast is computed as a sum to which all ranks except rank 0 add 0.
         """
         local = tf.constant(value if self.worker.rank == 0 else 0.0, tf.float64)
         return _read(self.sum_over_replicas([local])[0])
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak of TensorFlow's GPU allocator, or the peak resident memory on CPUs."""
+        """Return the peak size of TensorFlow's GPU memory, or peak resident memory on CPUs."""
         if self.on_gpu:
             return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Wait for all processes, so that every process is alive when TensorFlow shuts down."""
+        """Wait until all processes call `close`, so that all are alive when TensorFlow exits."""
         self._reader.shutdown()
         self.broadcast(0.0)
 
 
 def _extend_heartbeat_timeout() -> None:
-    """Extend TensorFlow's heartbeat timeout of 10 s.
+    """Extend TensorFlow's heartbeat timeout, whose default is 10 s.
 
-    On a busy host, heartbeats of a process may be late by more than 10 s. All other processes would
-    then exit.
+    On a busy host, heartbeats of a process may be late by more than 10 s. With the default timeout,
+    all other processes would then exit.
     """
     runtime = context.context()
     configure = runtime.configure_coordination_service
@@ -279,17 +285,18 @@ def _extend_heartbeat_timeout() -> None:
 
 
 def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the sums of the tensors over replicas.
+    """Return the sums of the tensors over replicas (all-reduce).
 
     The tensors are joined into one array, because every collective adds latency. The array is then
-    cut into chunks.
+    split into chunks.
     """
     sizes = [tensor.shape.num_elements() for tensor in tensors]
     flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
     chunks = [
         flat[first : first + CHUNK_ELEMENTS] for first in range(0, sum(sizes), CHUNK_ELEMENTS)
     ]
-    # With one pack per chunk, the strategy does not join the chunks again.
+    # With this option, each chunk is a separate pack, so the strategy does not join the chunks
+    # again.
     options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=1)
     summed = tf.concat(context.all_reduce("SUM", chunks, options=options), 0)
     return [
@@ -299,11 +306,11 @@ def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _read(tensor: tf.Tensor) -> float:
-    """Copy a scalar to the host, after waiting for the device."""
+    """Wait for the device, and return a scalar tensor as a float."""
     return float(tensor.numpy())
 
 
 def _fetch(item: tuple[Batch, dict[str, tf.Tensor]]) -> tuple[Batch, Arrays]:
-    """Copy the outputs of a batch to the host."""
+    """Return a batch with its outputs, copied to the host."""
     batch, outputs = item
     return batch, {name: tensor.numpy() for name, tensor in outputs.items()}

@@ -1,6 +1,6 @@
 """Variables of a TensorFlow model by name, with conversion between two array layouts.
 
-The canonical layout is the same in all frameworks. The model's layout is internal.
+The canonical layout is the same in all frameworks. The model uses its layout only internally.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Tensors = dict[str, tf.Tensor]
 class Model:
     """Parameters, running statistics, and constants in fp32. Subclasses add the network.
 
-    Loaded weights and checkpoints have the canonical layout. A subclass that uses a different
-    layout overrides `inside` and `outside`.
+    Loaded weights and checkpoints have the canonical layout. A subclass whose variables have a
+    different layout overrides `inside` and `outside`.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Model:
         """Create a variable whose values are 0."""
         inside = self.inside(
             name, np.broadcast_to(np.float32(0), self.shapes[name])
-        )  # the array is a view that needs no memory
+        )  # The array is a view that needs no memory.
         return tf.Variable(tf.zeros(inside.shape), name=name, trainable=trainable)
 
     def inside(self, name: str, value: Array) -> Array:
@@ -59,14 +59,14 @@ class Model:
     def outside(self, name: str, value: Array) -> Array:
         """Return a copy of an array, converted from the model's to the canonical layout.
 
-        The method is the inverse of `inside`.
+        `outside` is the inverse of `inside`.
         """
         return value.copy()
 
     def load(self, weights: Iterable[tuple[str, Array]]) -> None:
         """Reset the running statistics (means 0, variances 1), then load the weights.
 
-        If `weights` contains running statistics, they are loaded too.
+        Running statistics in `weights` overwrite the reset values.
         """
         for name, statistic in self.statistics.items():
             statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))

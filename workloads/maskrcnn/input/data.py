@@ -33,27 +33,27 @@ from workloads.maskrcnn.input.order import StreamOrder
 from workloads.maskrcnn.settings import MaskRCNNOptions
 
 FLIP_CHANCE = 0.5
-"""Probability of a horizontal flip, the only augmentation (reference defaults.py)."""
+"""Probability of a horizontal flip, which is the only augmentation (reference defaults.py)."""
 
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects of b images after resize and flip, concatenated over the images."""
+    """Objects of b images after resizing and flipping, concatenated over the images."""
 
     box: Float32s
-    """(m, 4) left, top, right, bottom in pixels. The right and bottom edge pixels belong to the
-    box.
+    """Boxes (m, 4) as left, top, right, bottom in pixels. A box includes its right and bottom edge
+    pixels.
     """
     label: Int32s
-    """(m,) class of each object."""
+    """Class (m,) of each object."""
     ends: Int64s
-    """(b,) end index of each image's objects."""
+    """End offset (b,) of each image's objects."""
     polygons: Polygons
 
 
 @dataclass
 class Filling:
-    """A training batch while threads fill its arrays."""
+    """Training batch whose arrays are being filled by threads."""
 
     arrays: dict[str, Array]
     images: Int64s
@@ -74,11 +74,11 @@ class SampleData(ImageData):
     - `number` int64 (B,), index of each image in the data set;
     - `anchor` int32 (B, S), indices of the sampled anchors in the order of `anchors`;
     - `anchor_label` and `anchor_weight` float32 (B, S), with weight 0 for an unused slot;
-    - `anchor_offset` float32 (B, S, 4);
-    - `box` float32 (B, G, 4);
+    - `anchor_offset` float32 (B, S, 4), regression targets of the sampled anchors;
+    - `box` float32 (B, G, 4), boxes of the objects;
     - `label` int32 (B, G), classes from 1, or 0 for an empty slot;
     - `points` float32 (N, 2), `polygon_ends` int64 (P,), `object_ends` int64 (B·G,), the polygons
-      of each slot as ragged arrays;
+      of each object slot as ragged arrays;
     - `epoch` int64 (1,).
 
     Arrays of an evaluation batch:
@@ -120,7 +120,7 @@ class SampleData(ImageData):
         )
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
-        """Return the smallest padded shape into which all the images fit."""
+        """Return the smallest padded shape into which all images of the batch fit."""
         if not len(images):
             return shape
         of_split = self.images if split == "train" else self.evaluation_images
@@ -151,7 +151,7 @@ class SampleData(ImageData):
     def sizes(self, images: Int64s, shape: Shape) -> Int64s:
         """Return the heights and widths (b, 2) of the resized images.
 
-        A replacement for a damaged image is shrunk to fit the shape of the batch.
+        An image that replaces a damaged image is shrunk to fit the shape of the batch.
         """
         sizes = counted.resized(self.images, images, self.model)
         share = np.minimum(1, (np.array(shape) / sizes).min(axis=1, keepdims=True))
@@ -164,7 +164,7 @@ class SampleData(ImageData):
         )
 
     def draw(self, images: Int64s, epoch: int, shape: Shape) -> Objects:
-        """Return the objects of images (b,) after this epoch's resize and flip."""
+        """Return the objects of images (b,) after resizing and this epoch's flips."""
         rows, ends = rows_of(self.objects.ends, images)
         owner = np.repeat(np.arange(len(images)), np.diff(ends, prepend=0))
         used = self.trainable[rows]
@@ -193,7 +193,7 @@ class SampleData(ImageData):
         )
 
     def _write_objects(self, filling: Filling) -> None:
-        """Write the arrays of a batch that depend on all of its images."""
+        """Write the arrays of a batch that depend on all images of the batch."""
         objects, images, most = filling.objects, filling.images, self.objects_most
         box = np.zeros((len(images), most, 4), np.float32)
         label = np.zeros((len(images), most), np.int32)
@@ -216,7 +216,7 @@ class SampleData(ImageData):
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
         """Write image `slot` of a batch and the anchor targets of the image.
 
-        If the image is damaged, the replacement image and its anchor targets are written.
+        If the image is damaged, the method writes a replacement image and its anchor targets.
         """
         image, out = int(filling.images[slot]), filling.arrays["image"][slot]
         used_image = self.make_or_replace(
@@ -241,8 +241,8 @@ class SampleData(ImageData):
     ) -> rpn_targets.Sample:
         """Return the sampled anchors of an image in an epoch.
 
-        `box` (G, 4) contains the objects of the image. `height` and `width` are the size of the
-        image without padding.
+        `box` (G, 4) contains the boxes of the image's objects. `height` and `width` are the size of
+        the image without padding.
         """
         levels = anchors.levels(self.model, *shape)
         labels = rpn_targets.label(levels, box, height, width)
@@ -250,7 +250,7 @@ class SampleData(ImageData):
         return rpn_targets.sample(labels, levels, box, self.samples, key)
 
     def _make_image(self, out: UInt8s, image: int, filling: Filling, reader: Reader) -> None:
-        """Decode, resize, and flip an image, and write it to the upper left of its slot."""
+        """Decode, resize, and flip an image, and write it to the upper left of `out`."""
         images = np.array([image])
         height, width = self.sizes(images, filling.shape)[0].tolist()
         whole = (0, 0, int(self.images.width[image]), int(self.images.height[image]))
@@ -268,9 +268,9 @@ class SampleData(ImageData):
     # ----------------------------------------------------------------------------------------------
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
-        """Return the numbers and sizes of the images.
+        """Return the indices and sizes of the images.
 
-        A padding image has the values of image 0.
+        A padding image has the index and size of image 0.
         """
         original_sizes = {
             "width": self.evaluation_images.width[images],
@@ -294,9 +294,9 @@ def fill(
 ) -> None:
     """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3).
 
-    The remaining pixels of `out` are set to 0. The resize uses Pillow's filter, as in the
-    reference. With `plain`, OpenCV enlarges images, which takes a tenth of the time. The pixel
-    values of OpenCV differ from Pillow's by at most 1.
+    All other pixels of `out` are set to 0. The resizing uses Pillow's filter, as in the reference.
+    With `plain`, OpenCV enlarges images, which takes a tenth of the time of Pillow's filter. The
+    pixel values of OpenCV differ from Pillow's by at most 1.
     """
     grows = height >= pixels.shape[0] and width >= pixels.shape[1]
     resize = resize_into if plain and grows else resize_smooth_into

@@ -1,4 +1,4 @@
-"""Sizes of the data set, evaluation images, and image share of padded batches."""
+"""Sizes of the data set, evaluation images, and padding fraction of batches."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ NO_MASKS = "prepared without masks by an earlier version. Remove it and prepare 
 def load_dataset_info(settings: Settings) -> DatasetInfo:
     """Return the sizes of the prepared data set, or the published sizes of COCO.
 
-    The published sizes are used with profile=synthetic. In addition to `classes`, the sizes are
-    `train_indexed` (images in the index), `objects_per_image_most`, the number of images in each
-    group of shapes, and `padding_fill_permille`.
+    With profile=synthetic, the published sizes are returned. In addition to `classes`, the sizes
+    are `train_indexed` (number of images in the index), `objects_per_image_most`, the number of
+    images in each group of shapes, and `padding_fill_permille`.
 
     Raises:
         ValueError: The data set has no masks or lacks some masks. The error message contains the
@@ -43,7 +43,8 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
     """
     if not settings.data_dir:
         dataset_info = COCO2017.for_settings(settings)
-        # The 48 images without objects are also evaluated, because the metric includes them.
+        # The 48 validation images without objects are also evaluated, because COCO's metric
+        # includes them.
         evaluation_samples = dataset_info.evaluation_samples + 48
         return replace(
             dataset_info,
@@ -117,7 +118,7 @@ def smallest(shapes: tuple[Shape, ...], sizes: Int64s) -> Shape:
     """Return the smallest shape into which images of these sizes (n, 2) fit.
 
     Raises:
-        ValueError: No shape is large enough.
+        ValueError: No shape is large enough for all images.
     """
     height, width = sizes.max(axis=0).tolist()
     fitting = [shape for shape in shapes if shape[0] >= height and shape[1] >= width]
@@ -133,11 +134,11 @@ def smallest(shapes: tuple[Shape, ...], sizes: Int64s) -> Shape:
 def padding_fill(settings: Settings, images: ImageIndex, groups: list[ShapeGroup]) -> float:
     """Return the fraction of pixels in padded batches that belong to images.
 
-    The fraction is computed from the first batches of the first epoch, BATCHES_LOOKED_AT over all
-    devices.
+    The fraction is computed from the first BATCHES_LOOKED_AT batches of the first epoch, counted
+    over all devices.
 
     Raises:
-        ValueError: An image does not fit any padded shape.
+        ValueError: An image does not fit into any padded shape.
     """
     shapes = image_shapes(settings.model)
     for group in groups:

@@ -2,7 +2,8 @@
 
 Each replica builds batches from its share of the images. The order matches maskrcnn_benchmark
 (data/samplers, mlcommons/training at v0.5), which uses a GroupedBatchSampler over a
-DistributedSampler. In a step, the replicas therefore often have batches of different orientations.
+DistributedSampler. In the same step, different replicas therefore often have batches of different
+orientations.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from workloads.common.randomness import Permutation, stream
 class StreamOrder:
     """Assignment of the images of an epoch to steps and replicas.
 
-    Replica number r gets the r-th of R equal slices of the epoch's permutation. The batches of a
-    replica are ordered by the position of their first image. The last batch of an orientation is
-    padded with the first images of that orientation. A replica with fewer batches than the epoch
-    has steps starts again with its first batch.
+    The permutation of an epoch is divided into R equal slices, and replica r gets slice r. The
+    batches of a replica are ordered by the position of their first image. The last batch of an
+    orientation is padded with the first images of the same orientation. If a replica has fewer
+    batches than the epoch has steps, the replica repeats its batches from the first batch on.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class StreamOrder:
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
         """Return a replica's images in a step, and their padded shape.
 
-        The replica computes the positions first … stop - 1 of the global batch.
+        The replica processes the positions `first` … `stop` - 1 of the global batch.
         """
         replica = first // self.batch_size
         if replica not in self._batches:

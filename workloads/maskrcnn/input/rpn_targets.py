@@ -1,6 +1,6 @@
 """RPN targets: labels of the anchors of an image, sampled anchors, regression targets.
 
-The sample is drawn by hash. The rules follow the reference (rpn/loss.py, matcher.py,
+A hash determines the sampled anchors. The rules follow the reference (rpn/loss.py, matcher.py,
 balanced_positive_negative_sampler.py):
 
 - An anchor is positive if its overlap with an object is 0.7 or more, or if no anchor overlaps that
@@ -9,12 +9,12 @@ balanced_positive_negative_sampler.py):
 - An anchor that extends beyond the image is neither positive nor negative.
 - Up to half of the sampled anchors are positive.
 
-Most anchors are far from every object, so the code searches only some of them. The anchors of a
+Most anchors are far from every object, so the code searches only some anchors. The anchors of a
 level with the same aspect ratio have the same size. The overlap of these anchors with an object
 therefore depends only on the intersection's width and height. The width is a function of the
 column, and the height is a function of the row. The anchors with an overlap above a limit are
-within a rectangle of columns and rows. The rectangle is found without computing the overlap of each
-anchor. The computed overlaps are bit-identical to the overlaps of an exhaustive search.
+within a rectangle of columns and rows. The code finds the rectangle without computing the overlap
+of each anchor. The computed overlaps are bit-identical to the overlaps of an exhaustive search.
 """
 
 from __future__ import annotations
@@ -44,28 +44,30 @@ class Labels:
     """Labels of all A anchors of an image."""
 
     value: npt.NDArray[np.int8]
-    """(A,) 1 for positive anchors, 0 for negative anchors, -1 for ignored anchors."""
+    """Label (A,) of each anchor: 1 for positive anchors, 0 for negative anchors, -1 for ignored
+    anchors.
+    """
     positive: Int64s
-    """(p,) indices of the positive anchors in ascending order."""
+    """Indices (p,) of the positive anchors in ascending order."""
     owner: Int64s
-    """(p,) index of the object that each positive anchor overlaps most."""
+    """Index (p,) of the object that each positive anchor overlaps most."""
 
 
 @dataclass(frozen=True)
 class Sample:
     """The S sampled anchors of an image, with the positive anchors first.
 
-    Unused slots have weight 0.
+    Unused slots of the arrays have weight 0.
     """
 
     anchor: Int32s
-    """(S,) index of each sampled anchor among all anchors."""
+    """Index (S,) of each sampled anchor among all anchors."""
     label: Float32s
-    """(S,) 1 for positive anchors, else 0."""
+    """Label (S,) of each sampled anchor: 1 for positive anchors, else 0."""
     weight: Float32s
-    """(S,) 1 for used slots, 0 for unused slots."""
+    """Weight (S,) of each slot: 1 for used slots, 0 for unused slots."""
     offset: Float32s
-    """(S, 4) regression targets of the positive anchors."""
+    """Regression targets (S, 4) of the positive anchors."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,17 @@ class _Shared:
 
     level: Level
     width: Float64s
-    """(G, columns, R) widths of the intersections in pixels."""
+    """Widths (G, columns, R) of the intersections in pixels."""
     height: Float64s
-    """(G, rows, R) heights of the intersections in pixels."""
+    """Heights (G, rows, R) of the intersections in pixels."""
     areas: Float64s
-    """(G, R) sum of the area of the object and the area of the anchor."""
+    """Sums (G, R) of the area of the object and the area of the anchor."""
 
     def overlap(self, pixels: Float64s, areas: Float64s) -> Float64s:
-        """Return the IoU for intersections of `pixels` pixels.
+        """Return the IoU of boxes whose intersections have `pixels` pixels.
 
-        The operations are the same as in `boxes.iou`.
+        `areas` are the sums of the areas of both boxes. The operations are the same as in
+        `boxes.iou`.
         """
         return np.asarray(pixels / (areas - pixels))
 
@@ -93,7 +96,7 @@ def label(levels: Sequence[Level], box: Float32s, height: int, width: int) -> La
 
     Args:
         levels: Levels of the anchors.
-        box: (G, 4) boxes of the objects.
+        box: Boxes (G, 4) of the objects.
         height: Height of the image without padding, in pixels.
         width: Width of the image without padding, in pixels.
     """
@@ -115,7 +118,7 @@ def label(levels: Sequence[Level], box: Float32s, height: int, width: int) -> La
 
 
 def _of_level(flat: npt.NDArray[np.generic], level: Level) -> npt.NDArray[np.generic]:
-    """Return the slice of an array over all anchors that belongs to a level.
+    """Return the slice of an array over all anchors that belongs to a pyramid level.
 
     The slice has the shape (rows, columns, R).
     """
@@ -130,7 +133,7 @@ def _mark_inside(level: Level, value: npt.NDArray[np.generic], height: int, widt
 
 
 def _inside(low: float, high: float, side: int, stride: int) -> slice:
-    """Return the cells along an axis whose anchor is inside of 0 … side - 1.
+    """Return the cells along an axis whose anchors are inside of 0 … `side` - 1.
 
     The anchor of the first cell extends from `low` to `high`.
     """
@@ -140,7 +143,7 @@ def _inside(low: float, high: float, side: int, stride: int) -> slice:
 def _best(levels: Sequence[Level], box: Float64s) -> tuple[Float64s, Int64s]:
     """Return the largest overlap (A,) of each anchor, and the best anchors of each object.
 
-    Overlaps that cannot influence a label are set to 0.
+    Overlaps that cannot influence a label may be replaced by 0.
     """
     shared = [_shared(level, box) for level in levels]
     peaks = [
@@ -178,10 +181,10 @@ def _shared(level: Level, box: Float64s) -> _Shared:
 def _windows(
     shared: _Shared, peak: Float64s, limit: Float64s
 ) -> Iterator[tuple[int, int, slice, slice, Float64s]]:
-    """Yield the rectangles of anchors whose overlap may reach an object's limit (G,).
+    """Yield the rectangles of anchors whose overlap may reach an object's limit.
 
-    Each item consists of the object, the aspect ratio, rows, columns, and the overlaps (rows,
-    columns).
+    `limit` (G,) contains the limits of the objects. Each tuple consists of the object, the aspect
+    ratio, rows, columns, and the overlaps (rows, columns).
     """
     for number, ratio in zip(*np.nonzero(peak >= limit[:, None]), strict=True):
         across, down = shared.width[number, :, ratio], shared.height[number, :, ratio]
@@ -195,8 +198,8 @@ def _windows(
 def _span(enough: Bools) -> slice:
     """Return the slice from the first True to the last True.
 
-    All values in between are True, because the length of the intersection increases to a maximum
-    and then decreases.
+    All elements in between are True, because the length of the intersection along the axis
+    increases to a maximum and then decreases.
     """
     first = int(enough.argmax())
     return slice(first, len(enough) - int(enough[::-1].argmax()))
@@ -217,7 +220,7 @@ def take(levels: Sequence[Level], flat: Int64s) -> Float32s:
 def sample(
     labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, key: np.uint64
 ) -> Sample:
-    """Draw `slots` anchors by a hash of their indices.
+    """Draw up to `slots` anchors by a hash of their indices.
 
     At most half of the slots are positive anchors. Negative anchors fill the remaining slots.
     """
@@ -247,7 +250,7 @@ def sample(
 def _negatives(value: npt.NDArray[np.int8], count: int, key: np.uint64) -> Int64s:
     """Return the first `count` negative anchors in a random order.
 
-    If there are fewer than `count`, all negative anchors are returned.
+    If the image has fewer than `count` negative anchors, all negative anchors are returned.
     """
     order = Permutation(key, len(value))
     blocks: list[Int64s] = []

@@ -1,9 +1,10 @@
 """Conversion of the box head's outputs to detections.
 
 The steps are a score filter, suppression within each class, and selection of the best detections of
-each image. The limits are part of the metric (reference modeling/roi_heads/box_head/inference.py).
-Detections with equal scores are ordered by class, then by the rank of the proposal. In contrast,
-the reference keeps all detections whose score equals the hundredth score.
+each image. The metric depends on the limits of these steps (reference
+modeling/roi_heads/box_head/inference.py). Detections with equal scores are ordered by class, then
+by the rank of the proposal. In contrast, the reference keeps all detections whose score equals the
+hundredth score.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from workloads.maskrcnn.regions.rules import (
 class Detections:
     """D detections for each of B images, with the best detection first.
 
-    Empty slots have label 0.
+    Slots without a detection have label 0.
     """
 
     box: Float32s
-    """(B, D, 4) boxes of the detections."""
+    """Boxes (B, D, 4) of the detections."""
     score: Float32s
-    """(B, D) scores of the detections."""
+    """Scores (B, D) of the detections."""
     label: Int32s
-    """(B, D) classes of the detections, from 1."""
+    """Classes (B, D) of the detections, starting at 1."""
     level: Int32s
-    """(B, D) index of the level from which each mask is pooled. The finest level is 0."""
+    """Index (B, D) of the pyramid level from which each mask is pooled. The finest level is 0."""
 
 
 def detect(
@@ -52,10 +53,11 @@ def detect(
     """Return the detections of a batch.
 
     Args:
-        proposals: (n_i, 4) proposals of each image i, which fill the first n_i of its R regions.
-        probabilities: (B, R, C + 1) class probabilities, background first.
-        deltas: (B, R, C + 1, 4) box deltas.
-        sizes: (B, 2) height and width of each image without padding.
+        proposals: Proposals (n_i, 4) of each image i, which fill the first n_i of the image's R
+            regions.
+        probabilities: Class probabilities (B, R, C + 1), background first.
+        deltas: Box deltas (B, R, C + 1, 4).
+        sizes: Height and width (B, 2) of each image without padding.
         rules: Numbers and limits of regions.
         suppress: Non-maximum suppression of the framework.
     """

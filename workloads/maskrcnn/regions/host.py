@@ -14,8 +14,8 @@ from workloads.maskrcnn.regions.rois import sample
 from workloads.maskrcnn.regions.rules import RegionRules, Suppress
 
 SLOTS_ROUNDED = 8
-"""The number of positive slots is rounded up to a multiple of this number, so that kernels are
-called with few shapes.
+"""Multiple to which the number of positive slots is rounded up, so that kernels are called with
+only a few shapes.
 """
 
 
@@ -30,8 +30,8 @@ def proposals(
 ) -> list[Proposals]:
     """Return the proposals of each image from the RPN's outputs.
 
-    The outputs are `objectness` (B, A) and `deltas` (B, A, 4). `arrays` contains the arrays of the
-    batch.
+    The RPN's outputs are `objectness` (B, A) and `deltas` (B, A, 4). `arrays` contains the arrays
+    of the batch.
     """
     levels = anchors.level_anchors(model, *arrays["image"].shape[1:3])
     return propose(objectness, deltas, levels, arrays["size"], rules, suppress, training)
@@ -46,8 +46,8 @@ def learned(
 ) -> dict[str, Array]:
     """Return the training targets of a batch.
 
-    The result contains the arrays of `sampled` except `object`, and `mask`, float32 (B, M, 28, 28)
-    of zeros and ones.
+    The dict contains the arrays of `sampled` except `object`, and `mask`, float32 (B, M, 28, 28) of
+    zeros and ones.
     """
     regions = sampled(proposed, arrays, seed, rules, every_slot)
     mask = mask_targets(
@@ -78,9 +78,9 @@ def mask_targets(box: Float32s, label: Array, owner: Array, arrays: Arrays, side
     """Return mask targets (B, M, side, side) of zeros and ones for the positive regions.
 
     Args:
-        box: (B, R, 4) regions.
-        label: (B, R) classes of the regions.
-        owner: (B, M) index of each region's object among the objects of its image.
+        box: Regions (B, R, 4).
+        label: Classes (B, R) of the regions.
+        owner: Index (B, M) of each region's object among the objects of its image.
         arrays: Arrays of the batch.
         side: Width and height of a mask.
     """
@@ -96,7 +96,7 @@ def slots(used: Array) -> int:
     """Return the number of slots that a batch needs, rounded up.
 
     The image with the most used slots determines the number. `used` (B, M) marks the used slots,
-    which come first. The result is at least 1 and at most M.
+    which come first. The number is at least 1 and at most M.
     """
     most, available = int(used.sum(1).max(initial=1)), int(used.shape[1])
     return min(-(-most // SLOTS_ROUNDED) * SLOTS_ROUNDED, available)

@@ -1,12 +1,12 @@
 """Proposals, sampled regions, and detections in JAX.
 
-All three are computed on the device, in arrays of fixed size.
+The device computes proposals, sampled regions, and detections in arrays of fixed size.
 
-Except for rounding, the results equal the results of the host functions (proposals.py, rois.py,
+Except for rounding, the arrays equal the results of the host functions (proposals.py, rois.py,
 detections.py). A selection has a fixed number of slots, and an array marks the used slots.
 
-Shapes: B images of a replica, A anchors, K proposals, R regions, D detections, C classes without
-background, G slots for objects.
+The shapes use these symbols: B images of a replica, A anchors, K proposals, R regions, D
+detections, C classes without background, G slots for objects.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ NONE = -jnp.inf
 class Proposals(NamedTuple):
     """Proposals of a batch in K slots per image. Some slots may be unused.
 
-    In evaluation, the slots are sorted by score, best first.
+    In evaluation, the slots are sorted by score, with the best proposal first.
     """
 
     box: jax.Array
-    """Boxes of the proposals, (B, K, 4)."""
+    """Boxes (B, K, 4) of the proposals."""
     anchor: jax.Array
-    """Index of the anchor from which each box was decoded, (B, K). Anchors of all levels share one
-    numbering.
+    """Index (B, K) of the anchor from which each box was decoded. The anchors of all levels are
+    numbered consecutively.
     """
     is_present: jax.Array
-    """Whether each slot contains a proposal, (B, K)."""
+    """Flags (B, K) of the slots that contain a proposal."""
 
 
 def kept(box: jax.Array, is_present: jax.Array, most_iou: float) -> jax.Array:
     """Return whether non-maximum suppression keeps each box, (N, n).
 
     A box is kept if no better kept box overlaps it by more than `most_iou`. The number of rounds is
-    the length of the longest of the N lists.
+    the number of boxes in the longest of the N lists.
 
     Args:
-        box: Boxes (N, n, 4), best first. Unused slots come last.
-        is_present: Whether each slot contains a box, (N, n).
+        box: Boxes (N, n, 4), with the best box first. Unused slots come last.
+        is_present: Flags (N, n) of the slots that contain a box.
         most_iou: Maximum overlap of two kept boxes.
     """
     places = jnp.arange(box.shape[1])
@@ -81,7 +81,7 @@ def propose(
     """Return the proposals of each image.
 
     The arguments are the same as for `propose` in proposals.py. K is the number of decoded boxes,
-    summed over levels. In evaluation, K is at most `rules.of_image`.
+    summed over pyramid levels. In evaluation, K is at most `rules.of_image`.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     scores, boxes_of, places, first = [], [], [], 0
@@ -103,7 +103,7 @@ def propose(
     if not training:
         score, chosen = jax.lax.top_k(score, min(rules.of_image, score.shape[1]))
         return Proposals(_rows(box, chosen), jnp.take_along_axis(anchor, chosen, 1), score > NONE)
-    flat = score.ravel()  # scores of all images together
+    flat = score.ravel()  # The array contains the scores of all images.
     _, chosen = jax.lax.top_k(flat, min(rules.of_batch, flat.size))
     is_best = jnp.zeros(flat.shape, bool).at[chosen].set(True).reshape(score.shape)
     return Proposals(box, anchor, is_best & (score > NONE))
@@ -114,9 +114,9 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
 
     Args:
         proposed: Proposals of the batch.
-        batch: `box` (B, G, 4) and `label` (B, G) of objects, and hashes of all anchors and objects.
-            Each hash consists of two 32-bit words, lower word first: `anchor_hash` (B, A, 2) and
-            `object_hash` (B, G, 2).
+        batch: Arrays `box` (B, G, 4) and `label` (B, G) of the objects, `anchor_hash` (B, A, 2),
+            and `object_hash` (B, G, 2). Each hash consists of two 32-bit words, with the lower word
+            first.
         rules: Numbers and thresholds of regions.
     """
     box, label = batch["box"], batch["label"]
@@ -162,7 +162,8 @@ def detect(
 
     The fields are `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
-    Suppression runs for all images and classes in parallel, each over all regions.
+    The suppression of all images and classes runs in parallel. Each suppression processes all
+    regions of an image.
 
     Args:
         proposed: Proposals of the batch. Each proposal is a region.
@@ -199,5 +200,5 @@ def _rows(array: jax.Array, places: jax.Array) -> jax.Array:
 
 
 def _inside(box: jax.Array, sizes: jax.Array) -> jax.Array:
-    """Clip boxes (…, 4) to images of size `sizes` (…, 2), height and width."""
+    """Clip boxes (…, 4) to images with heights and widths `sizes` (…, 2)."""
     return jnp.clip(box, 0, jnp.tile(sizes[..., ::-1] - 1, 2).astype(box.dtype))

@@ -2,7 +2,7 @@
 
 The best anchors of each level are decoded, clipped, and suppressed. Then the best proposals over
 all levels are selected. In training, the limit on the number of proposals applies to all images of
-a device together. In evaluation, the limit applies to each image (reference
+a device together. In evaluation, the limit applies to each image separately (reference
 modeling/rpn/inference.py). Anchors are ranked by their logits. In contrast, the reference ranks
 anchors by the sigmoid, which rounds the largest logits to equal scores. Proposals with equal scores
 are ordered by image, then from the finest to the coarsest level, then by anchor index.
@@ -22,12 +22,12 @@ from workloads.maskrcnn.regions.rules import PROPOSAL_NMS_IOU, RegionRules, Supp
 
 @dataclass(frozen=True)
 class Proposals:
-    """The n proposals of an image, best first."""
+    """The n proposals of an image, with the best proposal first."""
 
     box: Float32s
-    """(n, 4) boxes of the proposals."""
+    """Boxes (n, 4) of the proposals."""
     anchor: Int64s
-    """(n,) index of the anchor from which each proposal was decoded."""
+    """Index (n,) of the anchor from which each proposal was decoded."""
 
     def __len__(self) -> int:
         return len(self.box)
@@ -45,13 +45,13 @@ def propose(
     """Return the proposals of each image.
 
     Args:
-        objectness: (B, A) logits of A anchors.
-        deltas: (B, A, 4) box deltas.
-        anchors: (A_l, 4) anchors of each level, from fine to coarse.
-        sizes: (B, 2) height and width of each image without padding.
+        objectness: Logits (B, A) of A anchors.
+        deltas: Box deltas (B, A, 4).
+        anchors: Anchors (A_l, 4) of each level, from fine to coarse.
+        sizes: Height and width (B, 2) of each image without padding.
         rules: Numbers and limits of proposals.
         suppress: Non-maximum suppression of the framework.
-        training: Whether to use the numbers for training instead of the numbers for evaluation.
+        training: True to use the limits for training. False to use the limits for evaluation.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     of_images: list[list[Proposals]] = [[] for _ in objectness]
@@ -78,9 +78,9 @@ def propose(
 
 
 def top(scores: Float32s, count: int) -> Int64s:
-    """Return the indices (count,) of the best scores (n,), best first.
+    """Return the indices (count,) of the best scores in `scores` (n,), best score first.
 
-    Equal scores keep their order.
+    The order of equal scores does not change.
     """
     ranked = np.where(np.isnan(scores), -np.inf, scores)
     if count < len(ranked):
@@ -105,7 +105,8 @@ def _best(
 ) -> list[Proposals]:
     """Return the best `of_batch` proposals of all images, or `of_image` of each image.
 
-    If `of_batch` is None, `of_image` applies. The proposals of an image are sorted, best first.
+    If `of_batch` is None, `of_image` applies. The proposals of an image are sorted, with the best
+    proposal first.
     """
     kept = [top(score, min(of_image, len(score))) for score in scores]
     if of_batch is not None:

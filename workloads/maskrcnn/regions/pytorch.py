@@ -1,13 +1,15 @@
 """Proposals, sampled regions, and detections in PyTorch.
 
-All three are computed on the GPU, so that no feature map is copied to the host.
+The GPU computes proposals, sampled regions, and detections, so that no feature map is copied to the
+host.
 
-Except for rounding, the results equal the results of the host functions (proposals.py, rois.py,
+Except for rounding, the tensors equal the results of the host functions (proposals.py, rois.py,
 detections.py), which use the same hash. A selection has a fixed number of slots with weights. The
 order of proposals with equal scores is undefined.
 
-Without the suite's suppression kernel, suppression waits for the device. Without the suite's kernel
-for masks, the host computes the mask targets while the device computes the heads (`Positives`).
+Without the suite's suppression kernel, the host waits for the device during suppression. Without
+the suite's kernel for masks, the host computes the mask targets while the device computes the heads
+(`Positives`).
 """
 
 from __future__ import annotations
@@ -55,13 +57,13 @@ def iou(first: Tensor, second: Tensor) -> Tensor:
     high = torch.minimum(first[:, :, None, 2:], second[:, None, :, 2:])
     width, height = (
         (high - low + 1).clamp(min=0).unbind(-1)
-    )  # unlike `prod`, which would be compiled at its first use
+    )  # `clamp` and a product need no compilation. `prod` would be compiled at its first use.
     shared = width * height
     return shared / (area(first)[:, :, None] + area(second)[:, None] - shared)
 
 
 def encode(boxes: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
-    """Return the deltas (…, 4) that convert references into boxes."""
+    """Return the deltas (…, 4) that transform `references` (…, 4) to `boxes` (…, 4)."""
     of_moves, of_sizes = _factors(weights)
     size, scales_with_devices = (
         corners[..., 2:] - corners[..., :2] + 1 for corners in (boxes, references)
@@ -75,7 +77,7 @@ def encode(boxes: Tensor, references: Tensor, weights: Sequence[float]) -> Tenso
 def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
     """Return boxes (…, 4) from deltas (…, 4) and references (…, 4).
 
-    NaN deltas become 0.
+    NaN deltas are replaced by 0.
     """
     of_moves, of_sizes = _factors(weights)
     moved = deltas.nan_to_num(0.0, 1e6, -1e6)
@@ -94,9 +96,10 @@ def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tens
 
 
 def _factors(weights: Sequence[float]) -> tuple[float, float]:
-    """Return the weight of x and y, and the weight of width and height.
+    """Return the weight of the x and y deltas, and the weight of the size deltas.
 
-    The weights are Python numbers, because copying a tensor of weights would wait for the device.
+    The weights are Python numbers, because copying a tensor of weights to the host would wait for
+    the device.
     """
     assert weights[0] == weights[1], "x and y share a weight"
     assert weights[2] == weights[3], "width and height share a weight"
@@ -107,8 +110,8 @@ def kept(boxes: Tensor, scores: Tensor, most_iou: float) -> Tensor:
     """Return 1 for each box that non-maximum suppression keeps, else 0, (B, n).
 
     A box is kept if no better kept box overlaps it by more than `most_iou`. The boxes (B, n, 4)
-    must be sorted, best first. Without the suite's kernel, torchvision's kernel runs for each image
-    separately and waits for the device.
+    must be sorted, with the best box first. Without the suite's kernel, torchvision's kernel runs
+    for each image separately, and the host waits for the device.
     """
     edges, keeps = torch.cat([boxes[..., :2], boxes[..., 2:] + 1], -1), torch.zeros_like(scores)
     if boxes.is_cuda and boxes.shape[1] <= kernels.MAX_BOXES and kernels.usable():
@@ -129,8 +132,8 @@ def propose(
     """Return boxes (B, K, 4), their anchors (B, K), and whether each slot is used (B, K).
 
     The arguments are the same as for `propose` in proposals.py. K is the number of decoded boxes,
-    summed over levels. In evaluation, K is at most `rules.of_image`, and the slots are sorted by
-    score, best first.
+    summed over pyramid levels. In evaluation, K is at most `rules.of_image`, and the slots are
+    sorted by score, with the best proposal first.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     limits = edges(sizes, objectness)[:, None]
@@ -170,7 +173,7 @@ def propose(
 def edges(sizes: Tensor, like: Tensor) -> Tensor:
     """Return the largest box coordinates (B, 4) within images of size `sizes` (B, 2).
 
-    The sizes are heights and widths.
+    `sizes` contains heights and widths.
     """
     return (sizes.flip(1).repeat(1, 2) - 1).to(like.dtype)
 
@@ -187,11 +190,12 @@ def detect(
 
     The fields are `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
-    Suppression runs for all images and classes in parallel, each over all R regions.
+    The suppression of all images and classes runs in parallel. Each suppression processes all R
+    regions of an image.
 
     Args:
         proposals: Boxes of the regions, (B, R, 4).
-        is_present: Whether each slot contains a proposal, (B, R).
+        is_present: Flags (B, R) of the slots that contain a proposal.
         probabilities: Class probabilities, (B, R, C + 1).
         deltas: Box deltas, (B, R, C + 1, 4).
         sizes: Height and width of each image, (B, 2).
@@ -246,8 +250,8 @@ def sample(
     most = min(rules.positives, positive.shape[1])
     few = torch.where(positive, random, _LAST).topk(most, 1, largest=False)
     learned = torch.zeros_like(positive).scatter(1, few.indices, few.values < _LAST)
-    # The sampled positive regions come first, followed by background regions. Both groups are
-    # ordered by hash.
+    # The sampled positive regions come first, followed by background regions. Positive regions and
+    # background regions are each ordered by hash.
     order = torch.where(learned, random, torch.where(usable & ~positive, random | 1 << 62, _LAST))
     values, chosen = order.topk(min(rules.regions, order.shape[1]), 1, largest=False)
     weight = (values < _LAST).to(box.dtype)
@@ -277,9 +281,9 @@ def level(boxes: Tensor, rules: RegionRules) -> Tensor:
 
 
 def keys(number: Int64s, epoch: int, seed: int) -> Int64s:
-    """Return two hash keys (B, 2) for each image: for its anchors and for its objects.
+    """Return two hash keys (B, 2) per image: a key for anchors and a key for objects.
 
-    The keys are computed on the host.
+    The host computes the keys.
     """
     kinds = np.array([OF_ANCHORS, OF_OBJECTS])
     return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(
@@ -319,8 +323,8 @@ def learned(
     """Return the sampled regions that `Detector` pools, and their targets.
 
     `batch` contains `size`, `box`, and `label` of data.py, and the result of the function `keys`.
-    If `batch` also contains `POLYGONS`, the result includes `mask` (B, M, side, side), the same
-    mask targets as from `host.mask_targets`.
+    If `batch` also contains `POLYGONS`, the returned dict includes `mask` (B, M, side, side), with
+    the same mask targets as `host.mask_targets`.
     """
     proposals = propose(objectness, deltas, anchors, batch["size"], rules)
     regions = sample(proposals, batch["box"], batch["label"], batch["keys"], rules)
@@ -345,7 +349,7 @@ def _masks_agree() -> bool:
 def _masks_differ() -> Tensor:
     """Return whether device masks and host masks differ for 400 test regions.
 
-    The objects are ten stars with twelve corners each, two polygons per object.
+    The test objects are ten stars with twelve corners each and two polygons per object.
     """
     turn = np.arange(12) * (np.pi / 6)
     rays = (3 + np.arange(120) * 37 % 50).reshape(10, 12, 1)

@@ -1,8 +1,8 @@
 """Sampling of training regions: proposals are matched with objects and drawn by hash.
 
-The arrays have fixed sizes. The positive regions of an image come first, then background regions,
-then unused slots with weight 0. The first `RegionRules.positives` slots therefore contain all
-regions that train the mask head (reference modeling/roi_heads/).
+The arrays have fixed sizes. The positive regions of an image come first, followed by background
+regions, and then by unused slots with weight 0. The first `RegionRules.positives` slots therefore
+contain all regions that train the mask head (reference modeling/roi_heads/).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from workloads.maskrcnn.regions.proposals import Proposals
 from workloads.maskrcnn.regions.rules import MATCH_IOU, RegionRules
 
 KEY = "regions"
-"""Name of the random stream of the hash."""
+"""Name of the random stream of the sampling hash."""
 OF_ANCHORS, OF_OBJECTS = 0, 1
-"""Coordinate of the hash. This coordinate determines whether the next coordinate is the index of an
-anchor or of an object.
+"""First coordinate of the sampling hash. The coordinate determines whether the next coordinate
+is the index of an anchor or of an object.
 """
 
 
@@ -33,17 +33,19 @@ class Regions:
     """
 
     box: Float32s
-    """(B, R, 4) boxes of the regions."""
+    """Boxes (B, R, 4) of the regions."""
     level: Int32s
-    """(B, R) index of the level from which each region is pooled. The finest level is 0."""
+    """Index (B, R) of the pyramid level from which each region is pooled. The finest level is 0."""
     label: Int32s
-    """(B, R) classes from 1. Background regions and unused slots have class 0."""
+    """Classes (B, R) of the regions, starting at 1. Background regions and unused slots have
+    class 0.
+    """
     weight: Float32s
-    """(B, R) weights: 1 for used slots, 0 for unused slots."""
+    """Weights (B, R) of the slots: 1 for used slots, 0 for unused slots."""
     delta: Float32s
-    """(B, R, 4) regression targets, which are 0 unless the region is positive."""
+    """Regression targets (B, R, 4), which are 0 unless the region is positive."""
     object: Int32s
-    """(B, M) index of the matched object within its image. The index is 0 unless the region is
+    """Index (B, M) of the matched object within its image. The index is 0 unless the region is
     positive.
     """
 
@@ -65,14 +67,14 @@ def sample(
     """Return the regions of a batch, sampled from proposals and objects of each image.
 
     The objects of an image are also candidates for regions. The hash depends on the seed, the
-    epoch, the image number, and the anchor of the proposal or the slot of the object. If rounding
-    changes the order of the proposals, the sample therefore stays the same.
+    epoch, the image number, and the anchor of the proposal or the slot of the object. The sample
+    therefore does not change if rounding changes the order of the proposals.
 
     Args:
         proposals: Proposals of each image.
-        box: (B, G, 4) boxes of the objects.
-        label: (B, G) classes from 1, or 0 for an empty slot.
-        number: (B,) index of each image in the data set.
+        box: Boxes (B, G, 4) of the objects.
+        label: Classes (B, G) from 1, or 0 for an empty slot.
+        number: Index (B,) of each image in the data set.
         epoch: Number of the epoch.
         seed: Seed of the run.
         rules: Numbers and limits of regions.
@@ -112,7 +114,7 @@ def sample(
 def hashes(seed: int, epoch: int, number: Int64s, kind: int, count: int) -> UInt64s:
     """Return a hash for each of an image's first `count` anchors or objects, (B, count).
 
-    `sample` chooses the allowed candidates with the lowest hashes.
+    `sample` chooses the candidates with the lowest hashes among the allowed candidates.
 
     `kind` is OF_ANCHORS or OF_OBJECTS. `number` (B,) contains the indices of the images in the data
     set.
@@ -124,8 +126,8 @@ def match(candidates: Float32s, objects: Float32s) -> tuple[Int64s, np.ndarray]:
     """Match candidates (n, 4) with objects (g, 4).
 
     Returns:
-        Two arrays (n,). The first array contains the object with the largest overlap for each
-        candidate, or the first of several objects with equal overlap. The second array is True for
+        Two arrays (n,). The first array contains the index of the object that each candidate
+        overlaps most. For equal overlaps, the first object is used. The second array is True for
         positive candidates, whose overlap is at least MATCH_IOU.
     """
     if not len(objects):
@@ -136,7 +138,7 @@ def match(candidates: Float32s, objects: Float32s) -> tuple[Int64s, np.ndarray]:
 
 
 def _drawn(allowed: np.ndarray, random: np.ndarray, most: int) -> Int64s:
-    """Return the indices of the `most` allowed candidates with the lowest hashes.
+    """Return the indices of at most `most` allowed candidates with the lowest hashes.
 
     The indices are sorted by hash.
     """

@@ -1,4 +1,4 @@
-"""Numbers of proposals, regions, and detections, pooling level of a region, and types."""
+"""Numbers of proposals, regions, and detections, and the pooling level of a region."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from workloads.maskrcnn.boxes import area, functions
 Suppress = Callable[[Float32s, Float32s, float], Int64s]
 """Non-maximum suppression of a framework.
 
-The arguments are boxes (n, 4), scores (n,), and a maximum overlap. The right and bottom edges of
-these boxes do *not* belong to the boxes. If the overlap of two boxes is larger than the maximum,
-the box with the lower score is dropped. The result is the indices (k,) of the kept boxes, best
-first. For equal scores, the box with the lower index is better.
+The arguments are boxes (n, 4), scores (n,), and a maximum overlap. In these arguments, the boxes do
+*not* include their right and bottom edges. If the overlap of two boxes is larger than the maximum,
+the box with the lower score is dropped. The function returns the indices (k,) of the kept boxes,
+with the best box first. For equal scores, the box with the lower index is better.
 """
 
 PROPOSAL_NMS_IOU = 0.7
@@ -25,19 +25,19 @@ DETECTION_NMS_IOU = 0.5
 SCORE_MINIMUM = 0.05
 """Score that a detection must exceed."""
 MATCH_IOU = 0.5
-"""Minimum IoU of a positive region and an object.
+"""Minimum IoU of a region and an object for a positive region.
 
-All other regions are background.
+All other regions are background regions.
 """
 ROUNDING = np.float32(1e-6)
-"""Number that is added to the ratio of the side lengths before the logarithm (reference
+"""Number that is added to the ratio of the side lengths before taking the logarithm (reference
 poolers.py).
 """
 
 
 @dataclass(frozen=True)
 class RegionRules:
-    """Numbers and limits of regions of a model (reference config/defaults.py)."""
+    """Numbers and limits of a model's regions (reference config/defaults.py)."""
 
     before_nms: tuple[int, int]
     """Number of anchors decoded per level and image, in training and in evaluation."""
@@ -46,7 +46,7 @@ class RegionRules:
     evaluation.
     """
     of_batch: int
-    """Number of proposals for *all* images of a device in training."""
+    """Number of proposals for *all* images of a device together, in training."""
     of_image: int
     """Number of proposals per image in evaluation."""
     regions: int
@@ -56,7 +56,7 @@ class RegionRules:
     detections: int
     """Number of detections per image."""
     levels: int
-    """Number of levels from which regions are pooled. The finest level has stride 4."""
+    """Number of pyramid levels from which regions are pooled. The finest level has stride 4."""
     level_size: float
     """Side length in pixels of the smallest region of level `level_base`."""
     level_base: int
@@ -92,7 +92,7 @@ class RegionRules:
         )
 
     def level(self, boxes: Float32s) -> Int32s:
-        """Return the level (…,) from which each of the boxes (…, 4) is pooled.
+        """Return the pyramid level (…,) from which each of the boxes (…, 4) is pooled.
 
         The level is floor(base + log2(√area / size + 1e-6)) - 2, clipped to the existing levels.
         The finest level is 0.
@@ -107,10 +107,10 @@ class RegionRules:
 def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
     """Return the indices of the boxes (n, 4) that remain after non-maximum suppression.
 
-    The best box is first. The right and bottom edge pixels belong to a box, so 1 is added to these
-    edges before the call of `suppress`. With this correction, the result of every framework equals
-    the reference's result. Without the correction, the computed overlap of small boxes would be too
-    small.
+    The indices are sorted by score, with the best box first. A box includes its right and bottom
+    edge pixels, so the function adds 1 to these edges before calling `suppress`. With this
+    addition, every framework keeps the same boxes as the reference. Without the addition, the
+    computed overlap of small boxes would be too small.
     """
     edges = boxes.copy()
     edges[:, 2:] += 1
@@ -118,9 +118,9 @@ def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: 
 
 
 def stacked(parts: list[Float32s]) -> Float32s:
-    """Return the boxes (n_i, 4) of B images as an array (B, most, 4), padded with zeros.
+    """Return the boxes (n_i, 4) of B images as an array (B, n, 4), padded with zeros.
 
-    `most` is the largest n_i, but at least 1.
+    n is the largest n_i, but at least 1.
     """
     out = np.zeros((len(parts), max(1, *map(len, parts)), 4), np.float32)
     for number, part in enumerate(parts):

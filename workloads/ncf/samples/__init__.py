@@ -1,4 +1,4 @@
 """Training samples that a framework generates on its device.
 
-Without this package, data.py generates the samples on the host.
+If a framework has no module in this package, data.py generates the samples on the host.
 """

@@ -1,6 +1,6 @@
 """Training samples of NCF, generated on the device in PyTorch from a step's positions.
 
-The samples are bit-identical to the samples of data.py.
+The samples are bit-identical to the samples that data.py generates.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Sampler:
     """
 
     user: Tensor
-    """User of each training positive, (P,) int32."""
+    """User (P,) of each training positive, int32."""
     item: Tensor
-    """Item of each training positive, (P,) int32."""
+    """Item (P,) of each training positive, int32."""
     bitmap: Tensor
-    """Bitmap of each user's positives, (users · row_bytes,) uint8."""
+    """Bitmap (users · row_bytes,) of each user's training positives, uint8."""
     row_bytes: int
     items_total: int
     left: int
-    """Size of the left digit of the permutation (randomness.Permutation)."""
+    """Number of values of the left digit of the permutation (randomness.Permutation)."""
     right: int
-    """Size of the right digit of the permutation."""
+    """Number of values of the right digit of the permutation (randomness.Permutation)."""
 
     @classmethod
     def of(cls, data: NCFData, device: torch.device) -> Sampler:
@@ -93,9 +93,9 @@ class Sampler:
         return samples
 
     def by_operators(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
-        """Generate the same samples with PyTorch operators.
+        """Generate the samples with PyTorch operators instead of a Triton kernel.
 
-        Each repeated draw waits for the device.
+        The samples are the same as those of `by_kernel`. Each repeated draw waits for the device.
         """
         first, real, key = draw
         at = torch.arange(count, device=order.device)

@@ -1,9 +1,9 @@
 """CIFAR-10 in its published Python or binary format, as an archive or a folder.
 
-Source: Krizhevsky 2009. The Python format consists of pickles of Python 2, which are read without
-executing code (`workloads.common.networks.caffe2_files`). The binary format consists of records
-with a label and 3,072 bytes. Both formats contain the same images in the same order, so both give
-the same fingerprint.
+The data set is from Krizhevsky 2009. The Python format consists of pickles of Python 2, which are
+read without executing code (`workloads.common.networks.caffe2_files`). The binary format consists
+of records with a label and 3,072 bytes. Both formats contain the same images in the same order, so
+both give the same fingerprint.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from workloads.files import open_stream
 SIDE, CLASSES = 32, 10
 FILES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "val": ("test_batch",)}
 MD5 = {"c58f30108f718f92721af3b95e74349a": "python", "c32a1d4ab5d03f1284b67883e8d87530": "binary"}
-"""Format of each archive by its MD5 from the data set's page (cs.toronto.edu/~kriz/cifar.html)."""
+"""Format of each published archive by its MD5. The MD5 is from the data set's page
+(cs.toronto.edu/~kriz/cifar.html).
+"""
 FORMS = {"cifar-10-batches-py": "", "cifar-10-batches-bin": ".bin"}
-"""Suffix of the file names, by folder name in the archive."""
+"""Suffix of the file names, by name of the folder in the archive."""
 MEMBER_BYTES_MAXIMUM = 64 << 20
 """Maximum size of a file in bytes. The largest file of the data set has 31 MB."""
 RECORD = 1 + 3 * SIDE * SIDE
@@ -60,8 +62,8 @@ class Cifar10(arrays.ArrayDataset):
 def opened(source: Path) -> Iterator[tuple[str, Reader]]:
     """Open an archive or folder of CIFAR-10.
 
-    Yields the suffix of its file names, and a function that reads its files. Raises ValueError if
-    `source` is not an archive or folder of CIFAR-10.
+    The function yields the suffix of the file names, and a function that reads a file. The function
+    raises ValueError if `source` is not an archive or folder of CIFAR-10.
     """
     if source.is_dir():
         folder = next((source / name for name in FORMS if (source / name).is_dir()), source)
@@ -105,7 +107,7 @@ def _from_archive(
 def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
     """Return the images (N, 32, 32, 3) and labels of a split.
 
-    Raises ValueError if a file is invalid. The error message contains the file name.
+    The function raises ValueError if a file is invalid. The error message contains the file name.
     """
     parts = []
     for stem in FILES[split]:

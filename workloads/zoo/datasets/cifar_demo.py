@@ -2,7 +2,7 @@
 
 The outline of an object determines its class, as in `imagenet-demo`. Texture and hue are only
 correlated with the class. Position, size, rotation, background, and light vary. A linear classifier
-on raw pixels therefore has a much lower accuracy than the network.
+on raw pixels therefore has a much lower accuracy than LittleCNN.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
 
 SEED = 1
-"""Seed of the data set. The seed does not depend on the seed of a run."""
+"""Seed of the generated data set. The seeds of runs do not change the data set."""
 SIDE = 32
 SIZES = {"train": 4000, "val": 1000}
 """Number of images in each split. The classes alternate, so all classes are equally frequent."""
 RADIUS = (0.30, 0.42)
-"""Minimum and maximum radius of the object, as a fraction of the side of the image."""
+"""Minimum and maximum radius of the object, relative to the side of the image."""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.85, 0.4
-"""Probabilities that an object has the texture and the hue of its class. Lower values make the task
-harder.
+"""Probabilities that an object has the texture and the hue of its class. Lower probabilities
+make the task harder.
 """
 
 

@@ -1,6 +1,6 @@
 """Fashion-MNIST (Xiao et al. 2017): gray images of 28 × 28 pixels.
 
-The source is a Debian package with gzipped IDX files.
+The images are read from a Debian package with gzipped IDX files.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from workloads.files import open_stream
 PACKAGED = Path("/usr/share/datasets/fashion-mnist")
 SPLITS = {"train": "train", "val": "t10k"}
 IMAGES_MAGIC, LABELS_MAGIC = 0x803, 0x801
-"""First four bytes of an IDX file as a big-endian number: 2051 for unsigned bytes in three
-dimensions, 2049 for unsigned bytes in one dimension.
+"""First four bytes of an IDX file as a big-endian number. The number is 2051 for unsigned bytes in
+three dimensions, and 2049 for unsigned bytes in one dimension.
 """
 CLASSES = (
     "T-shirt or top",
@@ -42,7 +42,7 @@ BYTES_MAXIMUM = 16 + COUNTS["fashion-mnist"]["train"] * SIDE**2
 def read_idx(path: Path, magic: int) -> UInt8s:
     """Return the array in a gzipped IDX file.
 
-    Raises ValueError if the header and the content do not match.
+    The function raises ValueError if the header does not match the content.
     """
     try:
         with open_stream(path) as file, gzip.open(file) as unpacked:
@@ -61,7 +61,7 @@ def read_idx(path: Path, magic: int) -> UInt8s:
 def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
     """Return the images (N, 28, 28) and labels (N,) of `train` or `val`.
 
-    Raises ValueError if a file is invalid. The error message contains the file name.
+    The function raises ValueError if a file is invalid. The error message contains the file name.
     """
     images = read_idx(source / f"{SPLITS[split]}-images-idx3-ubyte.gz", IMAGES_MAGIC)
     labels = read_idx(source / f"{SPLITS[split]}-labels-idx1-ubyte.gz", LABELS_MAGIC)
@@ -75,7 +75,7 @@ def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
 class FashionMNIST(arrays.ArrayDataset):
     """Fashion-MNIST, prepared as arrays.
 
-    The gray values are repeated in all three channels.
+    All three color channels contain the gray values.
     """
 
     name = "fashion-mnist"

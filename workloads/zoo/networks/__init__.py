@@ -1,4 +1,4 @@
-"""The zoo's networks by name, built from layer lists for an image size."""
+"""Networks of the zoo by name, built from layer lists for an image size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.common.networks.layer_lists import Builder, Layer, Network, Small
 from workloads.zoo.networks import inception, inception_v3, plain, residual
 
 LARGEST_SMALLEST_SIDE = 128
-"""Image size in pixels for which every network of the zoo can be built."""
+"""Image side in pixels at which every network of the zoo can be built."""
 
 PADDINGS = ("same", "valid")
 
@@ -21,11 +21,11 @@ class Kind:
     """Description of a network in the zoo."""
 
     image_size: int
-    """Image size in pixels in the network's publication."""
+    """Image side in pixels in the publication of the network."""
     append: Callable[[Builder, int], object]
-    """Function that appends all layers for the given number of classes."""
+    """Function that appends all layers of the network for the given number of classes."""
     classes: int = 1000
-    """Number of classes in the network's publication."""
+    """Number of classes in the publication of the network."""
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     deviation: tuple[float, float, float] = (0.229, 0.224, 0.225)
     """Standard deviations of the color channels for normalization. The default contains
@@ -55,16 +55,18 @@ Inception-BN differs from 1e-5 by 1e-10.
 """
 MODELS = tuple(KINDS)
 MOMENTUM = 0.1
-"""Weight of the new batch statistic in the running statistic, as in torchvision and MXNet's
-examples."""
+"""Weight of the statistic of the current batch in the running statistic, as in torchvision and
+MXNet's examples.
+"""
 
 
 def build(model: str, image_size: int, classes: int, padding: str = "same") -> Network:
     """Build a network for images of `image_size` × `image_size` pixels.
 
     `padding=valid` removes the padding of the second convolution in each block of LittleCNN, as in
-    Keras' example. Raises ValueError if `padding` does not apply to the network or if the images
-    are too small. The error message contains the minimum image size.
+    Keras' example. The function raises ValueError if `padding` does not apply to the network or if
+    the images are too small. For images that are too small, the error message contains the minimum
+    image size.
     """
     kind = KINDS[model]
     if padding != "same" and model != "littlecnn":

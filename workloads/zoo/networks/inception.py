@@ -1,6 +1,6 @@
 """GoogLeNet and Inception-BN.
 
-The names of layers are derived from the module names in the papers.
+The layer names are derived from the names of the modules in the papers.
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ from __future__ import annotations
 from workloads.common.networks.layer_lists import Builder, Pair
 
 Step = tuple[str, int, int | Pair]
-"""Name, number of outputs, and kernel of a convolution. The padding preserves the size of the
-feature map.
+"""Name, number of outputs, and kernel size of a convolution. The padding of the convolution
+preserves the size of the feature map.
 """
 
 
 def inception_v3(net: Builder, classes: int) -> None:
-    """Append five stem convolutions, modules of five kinds, and a classifier."""
+    """Append five stem convolutions, modules of five different kinds, and a classifier."""
     _conv(net, "Conv2d_1a_3x3", 32, 3, 2)
     _conv(net, "Conv2d_2a_3x3", 32, 3)
     _conv(net, "Conv2d_2b_3x3", 64, 3, padding=1).pool("max", 3, 2)

@@ -1,6 +1,6 @@
 """Networks without branches: LittleCNN, AlexNet, OverFeat, VGG.
 
-If torchvision has the network, the layers have torchvision's names.
+The layers of a network that torchvision also contains have torchvision's names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
 
     A block has two convolutions and a pool. The article specifies neither padding nor dropout. The
     padding follows the article's figure. The dropout follows the similar CIFAR example of Keras 2.1
-    (examples/cifar10_cnn.py). In this example, the second convolution of a block has `padding` 0.
+    (examples/cifar10_cnn.py). In the Keras example, the second convolution of a block has `padding`
+    0.
     """
     for block, width in enumerate((32, 64), start=1):
         net.conv(f"conv{block}_1", width, 3, padding=1).conv(
@@ -30,7 +31,7 @@ def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
 def alexnet(net: Builder, classes: int) -> None:
     """Append the layers of AlexNet with a single tower, as in torchvision.
 
-    Source: Krizhevsky 2014, "One weird trick".
+    The architecture is from Krizhevsky 2014, "One weird trick".
     """
     net.conv("features.0", 64, 11, stride=4, padding=2).pool(MAX, 3, 2)
     net.conv("features.3", 192, 5, padding=2).pool(MAX, 3, 2)
@@ -66,8 +67,8 @@ def vgg(*convolutions: int) -> Callable[[Builder, int], None]:
             for _ in range(count):
                 net.conv(f"features.{number}", width, 3, padding=1)
                 number += (
-                    # torchvision's numbers also include the pools, and the ReLU after each
-                    # convolution
+                    # In torchvision, the layer numbers also count the pools and the ReLU after each
+                    # convolution.
                     2
                 )
             net.pool(MAX, 2, 2)

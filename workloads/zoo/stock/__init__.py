@@ -1,4 +1,4 @@
-"""Networks from the frameworks' libraries, to compare them with the suite's networks."""
+"""Networks from the frameworks' libraries, for comparison with the suite's networks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ _KERAS_INCEPTION = (
     " 0.99"
 )
 DIFFERENCES = {("tensorflow", "inception_v3"): _KERAS_INCEPTION}
-"""Difference between the library's network and the suite's layer list, by (framework, network)."""
+"""Description of the difference between the library's network and the suite's layer list, by
+(framework, network).
+"""
 STOCK = {
     framework: (*models, *(model for name, model in DIFFERENCES if name == framework))
     for framework, models in EQUAL.items()
 }
-"""Networks of each framework's library.
+"""Names of the networks in each framework's library that runs can use.
 
-The deeper ResNets of Keras and Gluon are excluded, because their biases differ and their stride is
-on the 1×1 convolution.
+The deeper ResNets of Keras and Gluon are excluded, because their biases differ from the suite's
+networks and their stride is on the 1×1 convolution.
 """
 
 

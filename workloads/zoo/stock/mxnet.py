@@ -1,6 +1,6 @@
 """Gluon's networks as graphs with the suite's parameter names.
 
-Dropout is MXNet's operator.
+MXNet's operator computes the dropout.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class StockNetwork(LayerNetwork):
         F, inputs = self.F, self.arrays
         for name, parameter in self.parameters_by_name.items():
             # Gluon uses `_var` when the network is called with symbols. The cast copies the
-            # weights. A copy is necessary, because oneDNN reorders convolution weights in place,
-            # and the original weights are views of a flat vector.
+            # weights. The copy is necessary, because oneDNN reorders convolution weights in place,
+            # while the original weights are views of a flat vector.
             parameter._var = (
                 inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
             )
         return self.net(self.normalised(images))
 
     def norm_output(self, name: str) -> str:
-        """Return Gluon's name for the output of a batch norm."""
+        """Return Gluon's name of a batch norm's output."""
         return f"{self.parameters_by_name[f'{name}.weight'].name.removesuffix('_gamma')}_fwd_output"
 
 

@@ -14,7 +14,7 @@ from workloads.zoo.workload import Zoo
 def stock_network(workload: Zoo) -> nn.Module:
     """Return the network with random weights, for uint8 images (B, S, S, 3).
 
-    Dropout is PyTorch's implementation.
+    PyTorch's module computes the dropout.
     """
     name = workload.network.name
     further: dict[str, Any] = (

@@ -1,6 +1,6 @@
 """Keras' networks, with the suite's parameter names in checkpoints.
 
-Dropout is Keras' implementation.
+Keras' layer computes the dropout.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from workloads.frameworks.tensorflow.variables import Model
 keras = tf.keras
 APPLICATIONS = {"vgg16": "VGG16", "vgg19": "VGG19", "inception_v3": "InceptionV3"}
 CHANNELS_FLATTENED = 512
-"""Number of channels of the last feature map of VGG. Keras flattens this map pixel by pixel, and
-the suite flattens it channel by channel.
+"""Number of channels of VGG's last feature map. Keras flattens the last feature map pixel by pixel,
+and the suite flattens it channel by channel.
 """
 
 
 class StockNetwork(Model):
     """Network of Keras' applications, from images (B, H, W, 3) to fp32 logits (B, K).
 
-    The images are uint8.
+    The images have the data type uint8.
     """
 
     def __init__(self, network: Network, image_size: int) -> None:
@@ -104,12 +104,12 @@ class StockNetwork(Model):
         return np.array(value)
 
     def load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Load the weights that the network contains and ignore the rest."""
+        """Load the weights that the network contains, and ignore all other weights."""
         super().load((name, value) for name, value in weights if name in self.variables)
 
 
 def _of(name: str, layer: Any, **kinds: str) -> Iterator[tuple[str, tf.Variable]]:
-    """Yield the existing variables of a Keras layer with their names in the suite."""
+    """Yield the existing variables of a Keras layer with the suite's parameter names."""
     for kind, attribute in kinds.items():
         variable = getattr(layer, attribute, None)
         if variable is not None:
@@ -119,8 +119,8 @@ def _of(name: str, layer: Any, **kinds: str) -> Iterator[tuple[str, tf.Variable]
 def _number(layer: Any) -> tuple[int, str]:
     """Return a sort key for the order in which Keras created the layers.
 
-    For example, `conv2d_7` is the eighth convolution. The names of VGG's layers are already in the
-    correct order.
+    For example, `conv2d_7` is the eighth convolution. Sorted by name, VGG's layers are already in
+    the correct order.
     """
     number = layer.name.rpartition("_")[2]
     automatic = layer.name.startswith(("conv2d", "batch_normalization"))

@@ -1,6 +1,6 @@
 """Gradient clipping and loss scaling on the device.
 
-Norms and overflow flags are not copied to the host.
+The functions do not copy norms and overflow flags to the host.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ def clip(gradients: list[Tensor], clip_norm: float | None) -> None:
 
     If `clip_norm` is None, the gradients do not change.
 
-    torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm, so it differs from the suite's clipping in
-    other frameworks.
+    torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm. The suite does not use this function, so
+    that clipping is the same in all frameworks.
     """
     if clip_norm is None:
         return
@@ -28,7 +28,7 @@ def clip(gradients: list[Tensor], clip_norm: float | None) -> None:
 class LossScaler:
     """Loss scale that uses the operators of torch.amp.GradScaler.
 
-    torch.amp.GradScaler has no upper limit of the scale, so the class adds the limit.
+    torch.amp.GradScaler has no upper limit of the scale, so this class adds an upper limit.
     """
 
     def __init__(self, settings: LossScaling, device: torch.device) -> None:
@@ -37,7 +37,7 @@ class LossScaler:
         self.settings = settings
         self.dynamic = settings.mode == "dynamic"
         self.factor = settings.start if settings.mode == "static" else 1.0
-        """Loss scale if the mode is `none` or `static`."""
+        """Static loss scale. The value is 1.0 unless the mode is `static`."""
         if self.dynamic:
             self.scale = torch.full((), settings.start, device=device)
             self.clean_steps = torch.zeros((), dtype=torch.int32, device=device)
@@ -45,7 +45,7 @@ class LossScaler:
     def scaled(self, loss: Tensor, replicas: int = 1) -> Tensor:
         """Return the loss times the loss scale.
 
-        The loss is also multiplied by `replicas`, to compensate for gradients that are averaged
+        The loss is also multiplied by `replicas`, if the gradients will be averaged over replicas
         instead of summed.
         """
         if self.dynamic:
@@ -57,8 +57,8 @@ class LossScaler:
         """Divide gradients that are summed over replicas by the loss scale, in place.
 
         Returns:
-            With dynamic scaling, a tensor on the device without axes: 1.0 if any gradient is not
-                finite, else 0.0. Without dynamic scaling, None.
+            With dynamic scaling, a tensor without axes on the device: 1.0 if any gradient is not
+                finite, else 0.0. Without dynamic scaling, the result is None.
         """
         if self.dynamic:
             overflow = torch.zeros_like(self.scale)
@@ -88,7 +88,7 @@ class LossScaler:
     def state_dict(self) -> dict[str, Tensor]:
         """Return `loss_scale` and `loss_scale.clean_steps`, each (1,).
 
-        Without dynamic scaling, the result is empty.
+        Without dynamic scaling, the dictionary is empty.
         """
         if not self.dynamic:
             return {}

@@ -1,6 +1,6 @@
 """Optimizers, clipping, and loss scaling of the TensorFlow trainers.
 
-workloads/common/optimizers.py defines the arithmetic.
+workloads/common/optimizers.py defines the formulas.
 """
 
 from __future__ import annotations

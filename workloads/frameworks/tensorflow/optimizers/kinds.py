@@ -1,7 +1,7 @@
 """Optimizers of the TensorFlow trainers.
 
-An optimizer selects the trained parameters, stores the optimizer state, and implements the
-arithmetic with TensorFlow operators.
+An optimizer selects the trained parameters, stores the optimizer state, and implements the formulas
+of workloads/common/optimizers.py with TensorFlow operators.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from workloads.frameworks.tensorflow.variables import Model
 
 
 class Optimizer:
-    """Optimizer state, initially 0, and `apply`, which a `tf.function` may call.
+    """Base class of the optimizers, with the optimizer state and the update `apply`.
 
+    The arrays of the optimizer state are initially 0. A `tf.function` may call `apply`, because
     `apply` does not depend on any Python value that changes from step to step.
     """
 
     skips: ClassVar[bool] = False
-    """Whether `apply` supports the argument `taken`."""
+    """Whether `apply` supports the argument `taken`, which can skip an update."""
 
     def __init__(
         self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings
@@ -34,7 +35,7 @@ class Optimizer:
         all_rules = {name: rules(name) for name in model.parameters}
         self.rules = {name: rule for name, rule in all_rules.items() if not rule.frozen}
         self.parameters = {name: model.parameters[name] for name in self.rules}
-        """Trained parameters. Frozen parameters have no gradient and no optimizer state."""
+        """Trained parameters by name. Frozen parameters have no gradient and no optimizer state."""
         self.slots = {
             kind: {
                 name: tf.Variable(tf.zeros(value.shape), trainable=False)
@@ -42,14 +43,14 @@ class Optimizer:
             }
             for kind in SLOTS[settings.name]
         }
-        """Optimizer state: the name of a state array, then the name of the parameter, then the
-        variable in the layout of the parameter.
+        """Optimizer state as variables, by the name of the state array and the name of the
+        parameter. The variables have the layout of the parameters.
         """
 
     def scalars(self, rate: float) -> list[float]:
         """Return the scalars that `apply` needs for the next step, as numbers on the host.
 
-        Call this method exactly once before each step.
+        The trainer must call this method exactly once before each step.
         """
         return [rate]
 
@@ -87,7 +88,7 @@ class Optimizer:
                 slot.assign(self.model.inside(name, state[f"{kind}.{name}"]))
 
     def rate_of(self, name: str, rate: tf.Tensor) -> tf.Tensor:
-        """Return the learning rate of a parameter."""
+        """Return the learning rate of a parameter, given the scheduled learning rate."""
         multiple = self.rules[name].lr_multiplier
         return rate if multiple == 1 else rate * multiple
 
@@ -107,7 +108,7 @@ class Sgd(Optimizer):
     ) -> None:
         """Run v ← m·v + (g + d·w), w ← w - rate·v.
 
-        `scalars` contains the learning rate.
+        `scalars` contains only the learning rate.
         """
         for name, gradient in gradients.items():
             self.accumulate(
@@ -119,8 +120,8 @@ class Sgd(Optimizer):
     ) -> None:
         """Run v ← m·v + update, w ← w - rate·v in one operator.
 
-        For a skipped step, the operator runs v ← 1·v + 0, w ← w - 0·v. The factors are selected on
-        the device, because a branch would copy the decision to the host.
+        For a skipped step, the operator runs v ← 1·v + 0, w ← w - 0·v. The device selects the
+        factors, because a branch would copy the decision to the host.
         """
         weight, velocity = self.parameters[name], self.slots["velocity"][name]
         values = {"lr": rate, "grad": update, "momentum": float(self.settings.momentum)}
@@ -133,14 +134,14 @@ class Sgd(Optimizer):
 class Lars(Sgd):
     """LARS, with a trust ratio for each parameter in the velocity.
 
-    The learning rate may also be part of the velocity. SGD with the learning rate in the velocity
-    has no trust ratios.
+    The velocity may also include the learning rate. The class also implements SGD with the learning
+    rate in the velocity, which is LARS without trust ratios.
     """
 
     def apply(
         self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
     ) -> None:
-        """Run an update. `scalars` contains the learning rate.
+        """Run an update. `scalars` contains only the learning rate.
 
         With `lr_in_momentum`, the update is v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without
         `lr_in_momentum`, the update is v ← m·v + ratio·(g + d·w), w ← w - rate·v.
@@ -164,16 +165,16 @@ class Lars(Sgd):
 class Adam(Optimizer):
     """Adam with epsilon added to √(v / (1 - β2^t)), as in PyTorch.
 
-    TensorFlow's operator adds epsilon to √v. The learning rate and epsilon of the operator
-    therefore include the bias corrections for step t, which is counted on the host.
+    TensorFlow's operator adds epsilon to √v. The learning rate and epsilon that are passed to the
+    operator therefore include the bias corrections for step t. The host counts the steps.
     """
 
     def __init__(
         self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings
     ) -> None:
         super().__init__(model, rules, settings)
-        # TensorFlow's operator uses float32 betas. Bias corrections with the same float32 values
-        # keep its moment estimates unbiased.
+        # TensorFlow's operator uses float32 betas. If the bias corrections use the same float32
+        # betas, the corrected moment estimates are unbiased.
         self.betas = (float(np.float32(settings.beta1)), float(np.float32(settings.beta2)))
         self.steps = 0
 
@@ -191,7 +192,7 @@ class Adam(Optimizer):
         """Run m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate·m / (√v + ε).
 
         The learning rate and ε already include the bias corrections. With beta powers of 0,
-        TensorFlow's operator uses them unchanged.
+        TensorFlow's operator applies no further bias correction.
         """
         rate, epsilon = scalars[0], scalars[1]
         for name, gradient in gradients.items():
@@ -221,11 +222,11 @@ class AdamW(Adam):
     """Adam with decoupled weight decay, which does not enter the moment estimates."""
 
     def scalars(self, rate: float) -> list[float]:
-        """Return Adam's two scalars and the scheduled learning rate."""
+        """Return Adam's two scalars, followed by the scheduled learning rate."""
         return [*super().scalars(rate), rate]
 
     def decayed(self, name: str, gradient: tf.Tensor) -> tf.Tensor:
-        """Return the gradient unchanged, because the decay is subtracted from the weight."""
+        """Return the gradient unchanged, because AdamW subtracts the decay from the weight."""
         return gradient
 
     def apply(
@@ -240,14 +241,17 @@ class AdamW(Adam):
 
 
 class Rmsprop(Optimizer):
-    """RMSprop as in Keras 2.1. TensorFlow's operator would add epsilon under the root."""
+    """RMSprop as in Keras 2.1.
+
+    TensorFlow's built-in operator is not used, because it adds epsilon under the square root.
+    """
 
     def apply(
         self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
     ) -> None:
         """Run s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε).
 
-        `scalars` contains the learning rate.
+        `scalars` contains only the learning rate.
         """
         rho, epsilon = self.settings.rho, self.settings.epsilon
         for name, bare in gradients.items():

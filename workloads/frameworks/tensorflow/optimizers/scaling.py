@@ -12,17 +12,17 @@ from workloads.frameworks.tensorflow.variables import Tensors
 class LossScale:
     """Loss scale. A dynamic scale is stored and updated on the device.
 
-    A replica's share of the loss is its sum of losses divided by the weight of all replicas. The
-    share is multiplied by the number of replicas, so that fp16 values do not shrink with more
-    replicas. The fp32 sum of gradients is divided by the number of replicas.
+    A replica's share of the loss is the sum of its loss terms divided by the total weight of all
+    replicas. The share is multiplied by the number of replicas, so that fp16 gradients do not
+    shrink with more replicas. The fp32 sum of gradients is then divided by the number of replicas.
     """
 
     def __init__(self, settings: LossScaling, replicas: int = 1) -> None:
         self.settings, self.replicas = settings, replicas
         self.fixed = settings.start * replicas if settings.mode == "static" else 1.0
         self.variables: dict[str, tf.Variable] = {}
-        """fp32 scalars with the same names as in a trainer's state. Empty without dynamic
-        scaling.
+        """Scalars (fp32) of a dynamic loss scale, with the names in a trainer's `state_dict`. The
+        dictionary is empty without dynamic scaling.
         """
         if settings.mode == "dynamic":
             for name in ("loss_scale", "loss_scale.clean_steps"):
@@ -38,7 +38,8 @@ class LossScale:
     def unscaled(self, gradients: Tensors) -> Tensors:
         """Return this replica's gradients divided by the static loss scale.
 
-        The division precedes the sum over replicas, so XLA fuses it with other operations.
+        The division precedes the all-reduce, so that XLA fuses the division with the computation of
+        the gradients.
         """
         if self.fixed == 1:
             return gradients
@@ -48,8 +49,8 @@ class LossScale:
         """Divide gradients summed over replicas by the dynamic scale, and check for overflow.
 
         Returns:
-            The gradients, and a boolean tensor: whether all gradients are finite. The second result
-                is None if every step is executed.
+            The gradients, and a boolean tensor that is True if all gradients are finite. Without
+            dynamic scaling, the second result is None, because every step is executed.
         """
         if not self.variables:
             return gradients, None
@@ -62,7 +63,7 @@ class LossScale:
     def advance(self, taken: tf.Tensor | None) -> None:
         """Update the loss scale after a step that was executed or skipped.
 
-        LossScale in workloads/common/optimizers.py defines the rule.
+        LossScale in workloads/common/optimizers.py defines how the loss scale changes.
         """
         if taken is None:
             return
@@ -84,7 +85,7 @@ class LossScale:
     def state_dict(self) -> dict[str, Array]:
         """Return `loss_scale` and `loss_scale.clean_steps`, each (1,).
 
-        Without dynamic scaling, the result is empty.
+        Without dynamic scaling, the dictionary is empty.
         """
         return {
             name: np.array([variable.numpy()], np.float32)
@@ -99,12 +100,12 @@ class LossScale:
 def clipped(gradients: Tensors, clip_norm: float | None) -> Tensors:
     """Scale the gradients so that their global L2 norm is at most `clip_norm`.
 
-    The computation runs on the device. If `clip_norm` is None, the gradients are returned
+    The device computes the norm and the factor. If `clip_norm` is None, the gradients are returned
     unchanged.
     """
     if clip_norm is None:
         return gradients
     norm = tf.linalg.global_norm(list(gradients.values()))
-    # The factor is min(1, clip_norm / norm), and it is 1 if the norm is 0.
+    # The factor is min(1, clip_norm / norm). If the norm is 0, the factor is 1.
     factor = clip_norm / tf.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}
