@@ -21,7 +21,7 @@ NCF = ("workload=ncf", "profile=demo")
 GLOBAL_OR_EACH = "did you mean batch=global:64 or batch=per_device:64?"
 COMMANDS = [
     ("workload=nfc",
-     "gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)"),
+     "gnmt, llama31_8b, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)"),
     ("workload=NCF", "(did you mean 'ncf'?)"),
     ("", "no workload given (allowed: "),
     ("gpus=1", "no workload given (allowed: "),

@@ -10,7 +10,8 @@ from tests.helpers import refusal, run_suite_here
 
 COMMAND = ("workload=resnet50", "profile=demo")
 STEPS = {
-    "workload=all": "-m workload=allreduce,gnmt,maskrcnn,ncf,resnet50,ssd,transformer,zoo",
+    "workload=all": "-m workload="
+    "allreduce,gnmt,llama31_8b,maskrcnn,ncf,resnet50,ssd,transformer,zoo",
     "framework=*": "-m framework=jax,mxnet,pytorch,tensorflow",
     "amp=true": "precision=fp16 precision=bf16",
     "use_amp=1": "precision=fp16 precision=bf16",
