@@ -20,6 +20,7 @@ from tests.workloads.ssd import rules_of_ssd, test_ssd_workload
 from tests.workloads.transformer import rules_of_transformer, test_transformer_workload
 from workloads.api import DatasetInfo, Round, Settings, Workload
 from workloads.gnmt.workload import GNMT
+from workloads.llama31_8b.workload import Llama
 from workloads.maskrcnn.workload import MaskRCNN
 from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.workload import NCF
@@ -250,6 +251,8 @@ def tables() -> str:
     lines += ["## Every workload that reads images", "", *table({"both rounds": of_images})]
     for workload, laxer in WORKLOADS.items():
         lines += of_workload(workload, laxer)
+    llama = {name: list(found.rows) for name, found in workload_rounds(Llama).items()}
+    lines += [f"## {Llama.name}", "", *table(llama)]
     return "\n".join(lines)
 
 
