@@ -281,6 +281,11 @@ def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) 
     """
     rank = rank_here(env)
     if rank is None:
+        for names in RANKS.values():
+            if names.number in env and names.count not in env:
+                raise ValueError(
+                    f"launch=external: {names.number} is set, but {names.count} is not. Set both"
+                )
         raise ValueError(
             "launch=external: no environment variable contains the rank of this process "
             f"({', '.join(names.number for names in RANKS.values())}). "

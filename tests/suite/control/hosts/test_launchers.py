@@ -313,6 +313,7 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
     ("env", "message"),
     [
         ({}, "launch=external: no environment variable contains the rank of this process"),
+        ({"RANK": "1"}, "launch=external: RANK is set, but WORLD_SIZE is not"),
         (
             STEP,
             (
