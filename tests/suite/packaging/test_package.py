@@ -322,7 +322,7 @@ REFUSED = {
     **{
         f"benchmark {name[:10]!r}": (
             of_ssd(submission_benchmark=name),
-            "a package can contain gnmt, maskrcnn, ncf, resnet, ssd, transformer",
+            "a package can contain gnmt, llama31_8b, maskrcnn, ncf, resnet, ssd, transformer",
         )
         for name in HOSTILE_BENCHMARKS
     },
