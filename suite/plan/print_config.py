@@ -44,7 +44,7 @@ def settings_text(config: RunConfig, package: str = "") -> str:
 
 
 def _resolved(config: RunConfig, settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with resolved values in place of null, `auto`, and `set`."""
+    """Return the configuration with resolved values in place of null, `auto`, and `default`."""
     shown = asdict(config)
     values = {item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(Settings)}
     resolved = {**settings.options, **settings.hyperparameters}

@@ -124,16 +124,14 @@ class LoggedSettings:
     threads if foreign programs use the cores (`suite_condition`).
     """
     batch_rule: str = setting("", cli_key="batch")
-    """`set`, `global:N`, or `per_device:N`.
+    """`default`, `global:N`, or `per_device:N`.
 
     Results with strong scaling and results with weak scaling are never in the same table row.
     """
     global_batch_size: int | None = setting(None, scales_with_devices=True)
     """Global batch size in the workload's `batch_unit`."""
     lr_scaling: str = setting("", cli_key="lr_scaling")
-    """`none`, `linear`, `sqrt`, or `set`. With `set`, the hyperparameter set defines the scaling of
-    the learning rate.
-    """
+    """`none`, `linear`, or `sqrt`."""
     precision: str = setting("", cli_key="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
     transport: str = setting("auto", cli_key="transport")

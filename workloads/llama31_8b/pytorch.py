@@ -253,7 +253,7 @@ class LlamaTrainer(ModelTrainer):
                 module.reshard()
 
     def _local_rows(self, name: str, value: Tensor) -> Tensor:
-        return self.local.get(name, _local(value))
+        return self.local[name] if name in self.local else _local(value)
 
     def _rows_of(self, value: Tensor) -> tuple[int, int]:
         """Return the first row of this replica, and the row after its last row."""
